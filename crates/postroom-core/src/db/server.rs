@@ -115,7 +115,7 @@ impl Began {
     /// The server's time, if it takes writes.
     pub(crate) fn writable(self) -> Result<Timestamp> {
         if self.is_read_only {
-            let why = "the server is read-only: a standby, or a primary that another one has taken over from";
+            let why = "the server is read-only: a standby, or a former primary that another server has replaced";
             return Err(Error::new(ErrorKind::Unavailable, why));
         }
         Ok(self.said)

@@ -111,7 +111,7 @@ pub(crate) use conversation;
 /// A number that a server sent as text.
 pub(crate) fn number(row: &impl Row, column: usize) -> Result<i64> {
     let text = row.str(column)?.unwrap_or_default();
-    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the answer is not a number").caused_by(source))
 }
 
 /// An error of the driver. `kind_of` knows the codes of its database.

@@ -30,7 +30,7 @@ macro_rules! verbs {
     ($verbs:ident, $session:ident, $now:ident: $(
         $how:ident $(($queue:expr))? fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty { $call:expr }
     )*) => { $(
-        #[allow(unused_variables, reason = "not every verb goes by the time")]
+        #[allow(unused_variables, reason = "not every operation needs the time")]
         fn $name(&self, $($arg: $type),*) -> BoxFuture<'_, Result<$answer>> {
             Box::pin(self.0.$how($($queue,)? ($($arg,)*), |$verbs, $session, ($($arg,)*), $now| Box::pin($call)))
         }

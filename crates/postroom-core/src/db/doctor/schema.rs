@@ -8,7 +8,7 @@ pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
     let found = facts.number("schema.found");
     let value = found.map_or_else(|| "missing".to_owned(), |version| format!("version {version}"));
     Some(match found {
-        Some(version) if version == wanted => Finding::ok("schema", value, "the tables are there and up to date"),
+        Some(version) if version == wanted => Finding::ok("schema", value, "the tables exist and are up to date"),
         Some(version) if version > wanted => Finding::new(
             Level::Warning,
             "schema",
@@ -27,8 +27,8 @@ pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
             Level::Warning,
             "schema",
             value,
-            "the tables are not there, so nothing can be stored",
-            "run `postroom migrate`, or what `postroom migrate --print` prints",
+            "the tables do not exist, so nothing can be stored",
+            "run `postroom migrate`, or the SQL that `postroom migrate --print` prints",
         ),
     })
 }

@@ -18,7 +18,7 @@ pub(crate) fn ahead(facts: &Facts) -> Option<Finding> {
 /// A jump that this process has seen.
 pub(crate) fn jump(facts: &Facts) -> Option<Finding> {
     let jump = facts.text("clock.jump")?;
-    let means = "leases, due times and retention go by this clock";
+    let means = "leases, due times and retention depend on this clock";
     let advice = "let the machine follow a time server (NTP) that does not set its clock in steps";
     Some(Finding::new(Level::Notice, "clock", jump, means, advice))
 }

@@ -96,7 +96,7 @@ impl ConnectionString {
 
     fn of_url(url: &str) -> Result<Self> {
         let unreadable = || {
-            let advice = "mssql://user:password@host:1433/database, with what is special in a password as %40";
+            let advice = "mssql://user:password@host:1433/database, with special characters escaped as %40";
             Error::invalid(format!("the URL of the database cannot be read: it is {advice}"))
         };
         let parsed: http::Uri = url.parse().map_err(|_| unreadable())?;
@@ -133,7 +133,7 @@ impl ConnectionString {
             if place.password.is_some() && !is_known(key) {
                 // It may be a part of the password.
                 return Err(Error::invalid(
-                    "the connection string says something unknown after the password: quote a password with ; in it",
+                    "the connection string has an unknown setting after the password: quote a password that contains ;",
                 ));
             }
             place.set(key.trim(), value)?;
@@ -155,20 +155,20 @@ impl ConnectionString {
             "hostnameincertificate" => self.host_in_certificate = Some(value),
             "multisubnetfailover" => self.multi_subnet = switch(key, &value)?,
             "applicationintent" if value.eq_ignore_ascii_case("readonly") => {
-                return Err(Error::invalid(format!("{key} is ReadOnly, and a store writes")));
+                return Err(Error::invalid(format!("{key} is ReadOnly, but a store writes")));
             }
             "applicationintent" => {}
             "authentication" if value.replace(' ', "").eq_ignore_ascii_case("sqlpassword") => {}
             "authentication" => {
-                return Err(Error::invalid(format!("{key} must be SqlPassword: use a login of the server's own")));
+                return Err(Error::invalid(format!("{key} must be SqlPassword: use a SQL Server login")));
             }
             "integratedsecurity" | "trustedconnection" => {
                 if value.eq_ignore_ascii_case("sspi") || switch(key, &value)? {
-                    return Err(Error::invalid(format!("{key} is not known here: use a login of the server's own")));
+                    return Err(Error::invalid(format!("{key} is not supported: use a SQL Server login")));
                 }
             }
             ignored if IGNORED.contains(&ignored) => {}
-            _ => return Err(Error::invalid(format!("the database's URL or connection string says {key:?}: unknown"))),
+            _ => return Err(Error::invalid(format!("the URL or connection string has an unknown setting {key:?}"))),
         }
         Ok(())
     }
@@ -177,11 +177,11 @@ impl ConnectionString {
     fn set_server(&mut self, value: &str) -> Result<()> {
         let begins_with = |way: &str| value.get(..way.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(way));
         if let Some(way) = OTHER_WAYS.into_iter().find(|way| begins_with(way)) {
-            return Err(Error::invalid(format!("the server is reached by TCP alone, and not by {way}")));
+            return Err(Error::invalid(format!("the server can be reached only by TCP, not by {way}")));
         }
         let address = if begins_with("tcp:") { &value["tcp:".len()..] } else { value };
         let (address, port) = address.split_once(',').map_or((address, None), |(host, port)| (host, Some(port)));
-        let read = |port: &str| port.trim().parse().map_err(|_| Error::invalid("the server's port is no number"));
+        let read = |port: &str| port.trim().parse().map_err(|_| Error::invalid("the server's port is not a number"));
         self.port = port.map(read).transpose()?;
         let (host, instance) = address.split_once('\\').map_or((address, None), |(host, name)| (host, Some(name)));
         self.host = Some(match host.trim() {
@@ -245,7 +245,7 @@ fn value_of(text: &str) -> Result<(String, &str)> {
     let mut rest = &text[1..];
     loop {
         let (before, after) =
-            rest.split_once(quote).ok_or_else(|| Error::invalid("the connection string has a quote without an end"))?;
+            rest.split_once(quote).ok_or_else(|| Error::invalid("the connection string has an unclosed quote"))?;
         value.push_str(before);
         rest = after;
         match rest.strip_prefix(quote) {
@@ -257,7 +257,7 @@ fn value_of(text: &str) -> Result<(String, &str)> {
             None => {
                 let ends = rest.trim_start().strip_prefix(';');
                 let wrong =
-                    || Error::invalid("the connection string goes on after a quote: double those inside a value");
+                    || Error::invalid("the connection string continues after a quote: double the quotes in a value");
                 return Ok((value, ends.ok_or_else(wrong)?));
             }
         }
@@ -303,7 +303,7 @@ fn encryption(key: &str, value: &str) -> Result<EncryptionLevel> {
 }
 
 fn decoded(text: &str) -> Result<String> {
-    let wrong = || Error::invalid("the URL of the database has a % that no two hexadecimal digits of UTF-8 follow");
+    let wrong = || Error::invalid("the URL of the database has a % without two hexadecimal digits of UTF-8 after it");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

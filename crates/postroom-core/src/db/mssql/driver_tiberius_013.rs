@@ -107,7 +107,7 @@ impl MssqlServerConnection {
     async fn ask(&mut self, text: &str) -> Result<tiberius::Row> {
         let answer = quietly(async { self.conn.simple_query(text).await?.into_row().await });
         let answer = self.patience.wait(async { answer.await.map_err(failed) }).await?;
-        answer.ok_or_else(|| Error::new(ErrorKind::Database, "the server has no answer"))
+        answer.ok_or_else(|| Error::new(ErrorKind::Database, "the server sent no answer"))
     }
 }
 
@@ -123,7 +123,7 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
             connected => return connected,
         }
     }
-    Err(TdsError::Protocol("the server sends its clients from one address to the next".into()))
+    Err(TdsError::Protocol("the server redirects its clients too often".into()))
 }
 
 /// Runs `work` without the driver's trace events: at the finest level the driver logs everything it reads, values
@@ -133,7 +133,7 @@ fn quietly<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
 }
 
 fn number(row: &tiberius::Row, column: usize) -> Result<i64> {
-    row.int(column)?.ok_or_else(|| Error::new(ErrorKind::Database, "the server's answer is no number"))
+    row.int(column)?.ok_or_else(|| Error::new(ErrorKind::Database, "the answer is not a number"))
 }
 
 impl ServerConnection for MssqlServerConnection {
@@ -267,7 +267,7 @@ where
 /// If another transaction wrote the same row first, a retry finds it.
 fn of_statement(statement: &Statement, error: TdsError) -> Error {
     if statement.expects == Expects::RowOrDuplicate && error::is_duplicate(&error) {
-        return Error::new(ErrorKind::NotCommitted, "SQL Server: the same row was written by somebody else first");
+        return Error::new(ErrorKind::NotCommitted, "SQL Server: another transaction wrote the same row first");
     }
     failed(error)
 }
@@ -291,7 +291,7 @@ impl Row for tiberius::Row {
             ColumnData::I32(value) => Ok(value.map(i64::from)),
             ColumnData::I64(value) => Ok(*value),
             ColumnData::Bit(value) => Ok(value.map(i64::from)),
-            _ => Err(Error::new(ErrorKind::Corrupt, "a number is not one")),
+            _ => Err(Error::new(ErrorKind::Corrupt, "a value is not a number")),
         }
     }
 

@@ -73,7 +73,7 @@ fn binlog_format(facts: &Facts) -> Option<Finding> {
     let name = "binlog_format";
     let value = facts.text(name).filter(|_| facts.is_on("log_bin") == Some(true))?;
     let means = "the server refuses writes under READ COMMITTED, which is what claims need";
-    let fine = Finding::ok(name, value, "rows are logged as they are");
+    let fine = Finding::ok(name, value, "changes are logged row by row");
     Some(fine.only_if(!value.eq_ignore_ascii_case("STATEMENT"), (Level::Danger, means, "binlog_format = ROW")))
 }
 
@@ -128,12 +128,12 @@ fn galera(facts: &Facts) -> Option<Finding> {
 
 fn replication(facts: &Facts) -> Option<Finding> {
     if facts.is_on("slave_running") == Some(true) {
-        let means = "this server copies another one: what is written here may be overwritten, and is not there";
+        let means = "this server is a replica: writes here may be overwritten, and do not reach the primary";
         return Some(Finding::new(Level::Warning, "replication", "replica", means, "connect to the primary"));
     }
     let replicas = facts.number("slaves_connected")?;
     Some(match replicas {
-        0 => Finding::ok("replication", "none", "no replica is connected: what this server loses is lost"),
+        0 => Finding::ok("replication", "none", "no replica is connected: data that this server loses is lost"),
         _ => {
             let means =
                 format!("{replicas} connected; unless it is semi-synchronous, failing over loses the last commits");
@@ -146,13 +146,13 @@ fn replication(facts: &Facts) -> Option<Finding> {
 fn isolation(facts: &Facts) -> Option<Finding> {
     let name = "transaction_isolation";
     let value = facts.text(name).or_else(|| facts.text("tx_isolation"))?;
-    Some(Finding::ok(name, value, "for your own transactions; ours and handlers' are READ COMMITTED"))
+    Some(Finding::ok(name, value, "it applies to your own transactions; ours and those of handlers are READ COMMITTED"))
 }
 
 fn history(facts: &Facts) -> Option<Finding> {
     let length = facts.number("innodb_history_list_length")?;
     let (name, value) = ("history list length", length.to_string());
-    let means = "an old transaction keeps the server from clearing away what was done since: claims get slower";
+    let means = "an old transaction keeps the server from purging old row versions: claims get slower";
     let wrong = (Level::Warning, means, "end it: information_schema.innodb_trx shows the oldest");
     Some(Finding::ok(name, value, "nothing keeps old rows for long").only_if(length <= HISTORY_LONG, wrong))
 }
@@ -177,7 +177,7 @@ fn engines(facts: &Facts) -> Vec<Finding> {
         return fine.into_iter().collect();
     }
     let finding = |(table, engine): &(&str, &str)| {
-        let means = "this engine has no transactions: nothing that is promised holds";
+        let means = "this engine has no transactions: none of the guarantees hold";
         let advice = format!("ALTER TABLE {table} ENGINE = InnoDB");
         Finding::new(Level::Danger, &format!("storage engine of {table}"), *engine, means, advice)
     };

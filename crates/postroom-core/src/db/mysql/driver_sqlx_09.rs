@@ -176,7 +176,7 @@ impl Row for MySqlRow {
         bytes
             .map(std::str::from_utf8)
             .transpose()
-            .map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
+            .map_err(|source| Error::new(ErrorKind::Corrupt, "a value is not text").caused_by(source))
     }
 
     fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {

@@ -62,7 +62,7 @@ impl<T> std::fmt::Debug for Unprinted<T> {
 
 /// The error of a transaction that ended inside the handler: its last writes would be committed without the first ones.
 pub(crate) fn ended_inside() -> Error {
-    let why = "the transaction ended inside the handler: after a deadlock, or by a statement that was broken off";
+    let why = "the transaction ended inside the handler: after a deadlock, or because a statement was interrupted";
     Error::new(ErrorKind::NotCommitted, why)
 }
 

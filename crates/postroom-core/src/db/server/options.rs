@@ -67,14 +67,14 @@ impl Settings {
     pub(crate) fn checked(self) -> Result<Self> {
         if self.connections < 2 {
             return Err(Error::invalid(
-                "a store needs at least 2 connections: one for handlers, one for its own verbs",
+                "a store needs at least 2 connections: one for handlers, one for its own statements",
             ));
         }
         if self.idle.is_zero() {
-            return Err(Error::invalid("connections must be kept for longer than zero"));
+            return Err(Error::invalid("the idle time of connections must be longer than zero"));
         }
         if self.patience.is_zero() {
-            return Err(Error::invalid("an answer takes longer than zero"));
+            return Err(Error::invalid("the time limit for an answer must be longer than zero"));
         }
         Ok(self)
     }

@@ -22,7 +22,7 @@ impl<E: Engine> ServerStore<E> {
         if self.0.verbs.tables.schema().is_none()
             && E::DIALECT.schema_drop.is_some_and(|drop| drop.contains("{schema}"))
         {
-            return Err(Error::new(ErrorKind::Unsupported, "the tables are in no schema of their own"));
+            return Err(Error::new(ErrorKind::Unsupported, "the tables do not have their own schema"));
         }
         let core = self.0.clone();
         let dropped = run_to_completion(async move {

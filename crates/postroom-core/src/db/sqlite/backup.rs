@@ -63,7 +63,7 @@ impl SqliteStore {
 /// program that was killed left it behind.
 fn create_new(partial: &Path) -> Result<()> {
     if partial.exists() {
-        let why = "another backup writes it, or was broken off; delete it if none is running";
+        let why = "another backup is writing it, or was interrupted; delete it if none is running";
         return Err(Error::invalid(format!("{} exists already: {why}", partial.display())));
     }
     connect::create_private(partial)
@@ -111,7 +111,7 @@ fn copy_pages(source: &Connection, copy: &mut Connection, progress: &mut dyn FnM
         match step {
             StepResult::Done => return Ok(()),
             StepResult::More => {}
-            _ => return Err(Error::new(ErrorKind::Unavailable, "the copy is locked by someone else")),
+            _ => return Err(Error::new(ErrorKind::Unavailable, "another connection has locked the copy")),
         }
     }
 }

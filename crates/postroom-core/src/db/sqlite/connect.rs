@@ -72,7 +72,7 @@ pub(crate) fn the_same_file(path: &Path, open: impl Fn() -> Result<Connection>) 
             return Ok((conn, after));
         }
     }
-    Err(unusable(path, "another file takes its place again and again"))
+    Err(unusable(path, "other files keep replacing it"))
 }
 
 /// Switches a file to the write-ahead log. If several connections switch a new file at once, SQLite lets one wait and

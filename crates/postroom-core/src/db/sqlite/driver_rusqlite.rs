@@ -160,7 +160,7 @@ impl Row for rusqlite::Row<'_> {
 
     fn str(&self, column: usize) -> Result<Option<&str>> {
         let value = self.get_ref(column)?;
-        value.as_str_or_null().map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
+        value.as_str_or_null().map_err(|source| Error::new(ErrorKind::Corrupt, "a value is not text").caused_by(source))
     }
 
     fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {

@@ -157,12 +157,12 @@ pub(super) fn begin(conn: &Connection) -> Result<()> {
 }
 
 pub(super) fn given_up() -> Error {
-    Error::new(ErrorKind::NotCommitted, "nobody waited for it any more; it was not run")
+    Error::new(ErrorKind::NotCommitted, "its caller no longer waited for it; it was not run")
 }
 
 fn spoilt_by_another() -> Error {
     Error::new(
         ErrorKind::NotCommitted,
-        "the commit failed because of another transaction in the same group; nothing of this is stored",
+        "the commit failed because of another transaction in the same group; nothing of this one was stored",
     )
 }

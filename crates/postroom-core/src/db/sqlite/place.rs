@@ -60,7 +60,7 @@ impl Opened {
         let emptied: rusqlite::Result<i64> = patience::until(monotonic() + LAST_WAIT, || {
             self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         });
-        tracing::debug!(?emptied, "the log was to be folded into the old file");
+        tracing::debug!(?emptied, "tried to copy the log back into the old file");
     }
 }
 

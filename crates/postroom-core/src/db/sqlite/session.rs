@@ -295,13 +295,13 @@ impl Job for SessionJob {
 }
 
 fn broken_off() -> Error {
-    Error::new(ErrorKind::NotCommitted, "the handler's transaction was broken off before; nothing of it is stored")
+    Error::new(ErrorKind::NotCommitted, "the handler's transaction was interrupted before; nothing of it was stored")
 }
 
 fn held_too_long() -> Error {
     Error::new(
         ErrorKind::NotCommitted,
-        "an async handler held the writer too long and was rolled back; wait for slow things before the first \
+        "an async handler held the writer too long and was rolled back; do slow work before the first \
          statement, or use a blocking handler",
     )
 }

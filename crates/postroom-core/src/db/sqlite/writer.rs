@@ -106,7 +106,7 @@ impl Writer {
         if WRITING_FOR.get() == this || HANDLING_FOR.try_with(|&writer| writer == this).unwrap_or(false) {
             return Err(Error::new(
                 ErrorKind::InsideHandler,
-                "a handler called the store on its own: it would wait for itself. Use the handler's context instead",
+                "a handler called the store directly and would wait for itself. Use the handler's context instead",
             ));
         }
         Ok(())
@@ -173,7 +173,7 @@ impl Writer {
             line.running = false;
             let jobs = line.take_all();
             drop(line);
-            let error = Error::new(ErrorKind::Unavailable, "no thread for the writer could be started");
+            let error = Error::new(ErrorKind::Unavailable, "the writer thread could not be started");
             jobs.into_iter().for_each(|waiting| self.0.answer(waiting.job, Err(the_same(&error))));
             return Err(error.caused_by(source));
         }
@@ -182,7 +182,7 @@ impl Writer {
 }
 
 pub(super) fn broken_down() -> Error {
-    Error::new(ErrorKind::Unavailable, "the writer thread broke down; see the log for its panic")
+    Error::new(ErrorKind::Unavailable, "the writer thread panicked; see the log for the panic")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ GO
 -- For services in any language, in their own transaction: EXEC {outbox}_enqueue N'order.placed', N'{"order": 7}';
 -- The same message for the same destination is stored once. Null means: no destination, a new message id, no headers,
 -- no correlation id, due at once, 'Event', a time to live of 24 hours after it is due with a destination and no limit
--- without one, as many attempts as the worker's policy says. A user who may execute it needs no permission on the table.
+-- without one, as many attempts as the worker's policy says. Users who may execute it need no permission on the table.
 ALTER PROCEDURE {outbox}_enqueue
     @topic nvarchar(max), @payload nvarchar(max), @destination nvarchar(max) = NULL,
     @message_id uniqueidentifier = NULL, @headers nvarchar(max) = NULL, @correlation_id nvarchar(max) = NULL,
