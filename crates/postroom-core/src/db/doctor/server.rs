@@ -12,7 +12,7 @@ pub(crate) fn clock(facts: &Facts) -> Option<Finding> {
     let (millis, way) = (ahead.abs() / 1000, if ahead < 0 { "behind" } else { "ahead" });
     let value = format!("{}.{:03} s {way}", millis / 1000, millis % 1000);
     let means =
-        "leases and due times follow the server's clock; due times computed with this machine's clock are wrong";
+        "leases and due times follow the server's clock; due times from this machine's clock are off by as much";
     let advice = "let both machines follow a time server (NTP)";
     Some(match ahead.abs() {
         0..=SECOND => Finding::ok("server clock", value, "both clocks agree"),

@@ -89,7 +89,7 @@ impl ConnectionString {
             false if is_connection_string(text) => Self::of_connection_string(text),
             false => Err(Error::invalid(
                 "the URL of the database must begin with mssql:// or sqlserver://; a connection string \
-                 (Server=…;Database=…;User Id=…;Password=…) is taken too",
+                 (Server=…;Database=…;User Id=…;Password=…) is accepted too",
             )),
         }
     }

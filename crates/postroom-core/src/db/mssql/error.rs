@@ -9,8 +9,8 @@ const DUPLICATE: [u32; 2] = [2627, 2601];
 /// Babelfish: an error of the PostgreSQL below it that has no SQL Server number.
 const UNNUMBERED: u32 = 33_557_097;
 const FATAL: u8 = 20;
-const TLS_HINT: &str = "an authority of your own is named by trust_server_certificate_ca=FILE, the name in the \
-                        certificate by host_name_in_certificate=NAME";
+const TLS_HINT: &str = "name your own authority with trust_server_certificate_ca=FILE, and the name in the \
+                        certificate with host_name_in_certificate=NAME";
 /// The first version that supports JSON and `DROP … IF EXISTS`.
 const OLDEST_VERSION: u32 = 13;
 const OLDEST_LEVEL: i64 = 130;

@@ -15,7 +15,7 @@ impl<E: Engine> ServerStore<E> {
         SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
     }
 
-    /// Drops the schema that the tables are in, with everything in it, and closes the store. It is meant for temporary
+    /// Drops the schema that the tables are in, with everything in it, and closes the store. It is meant for throwaway
     /// tables. On MySQL, which has no such schemas, it drops only the store's own tables and procedures.
     #[doc(hidden)]
     pub async fn drop_schema(self) -> Result<()> {

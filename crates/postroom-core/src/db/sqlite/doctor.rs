@@ -116,7 +116,7 @@ fn room(facts: &Facts) -> Option<Finding> {
     let bytes = facts.number("free_bytes")?;
     let value = format!("{} MiB free", bytes / MIB);
     let means = "when the disk is full nothing can be enqueued, claimed or acknowledged";
-    let advice = "free space, or shorten the retention (`postroom purge`)";
+    let advice = "free up space, or shorten the retention (`postroom purge`)";
     Some(match bytes {
         ..ROOM_TINY => Finding::new(Level::Danger, "disk", value, means, advice),
         ROOM_TINY..ROOM_SMALL => Finding::new(Level::Warning, "disk", value, means, advice),

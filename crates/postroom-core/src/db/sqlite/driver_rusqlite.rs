@@ -61,7 +61,7 @@ impl Outbox {
     ///     let mut tx = outbox.begin_blocking(conn)?;
     ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
     ///     tx.enqueue(NewMessage::new("order.placed", "7"))?;
-    ///     tx.commit()?; // both are stored, or neither; then the workers are woken
+    ///     tx.commit()?; // both are stored, or neither; then the workers wake up
     ///     Ok(())
     /// }
     /// ```

@@ -15,7 +15,7 @@ pub(crate) fn check_synchronous(level: i64) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::Unsupported,
-        "this connection's commits can be lost in a power cut: an answer would go out for work that is gone. \
+        "this connection's commits can be lost in a power cut: the answer could be sent for work that is then lost. \
          Run PRAGMA synchronous = FULL on it first",
     ))
 }

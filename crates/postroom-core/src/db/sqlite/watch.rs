@@ -52,7 +52,7 @@ enum News {
 static THREAD: OnceLock<Option<mpsc::Sender<News>>> = OnceLock::new();
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Rings `wakes` when another process commits to the database at `place`. `None` if the system cannot watch: polling
+/// Signals `wakes` when another process commits to the database at `place`. `None` if the system cannot watch: polling
 /// still finds the messages.
 pub(crate) fn watch(place: Arc<Place>, wakes: [Wake; 2]) -> Option<Watched> {
     let thread = THREAD.get_or_init(start).as_ref()?;
