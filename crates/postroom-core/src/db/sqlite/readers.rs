@@ -9,8 +9,8 @@ use crate::db::sqlite::place::{Opened, Place};
 use crate::support::error::Result;
 
 const KEPT_BY_STORE: usize = 4;
-/// The most readers of this process. Each holds up to three files open. With more stores than this, those that are
-/// rarely queried open theirs again.
+/// The most idle readers that this process keeps. Each holds up to three files open. With more stores than this, those
+/// that are rarely queried open theirs again.
 const KEPT_IN_ALL: usize = 32;
 
 /// The readers, each with the number of its store, in the order of their last use.

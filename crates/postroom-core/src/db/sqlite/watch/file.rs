@@ -79,7 +79,7 @@ impl File {
         self.place.path()
     }
 
-    /// Whether an event changes its mode.
+    /// Whether events of the file system matter to it.
     pub(super) fn hears(&self) -> bool {
         self.mode.is_watched() || matches!(self.mode, Mode::Asleep)
     }
