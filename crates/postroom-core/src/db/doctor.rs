@@ -1,4 +1,4 @@
-//! What a database says of itself, judged: which of its settings can lose messages or hold them up, and what to do.
+//! Examines a database: judges which of its settings can lose messages or hold them up, and says what to do.
 //!
 //! ```no_run
 //! # async fn look() -> postroom::Result<()> {
@@ -19,7 +19,7 @@ pub(crate) use facts::Facts;
 
 use serde::Serialize;
 
-/// How bad it is.
+/// How serious a finding is.
 ///
 /// ```
 /// use postroom::doctor::Level;
@@ -30,7 +30,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// The setting is as it should be.
     Ok,
     /// Worth knowing; nothing has to be done.
     Notice,
@@ -41,7 +41,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name, in lower case.
+    /// The level's name, in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -52,7 +52,7 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The judgement of one setting.
 ///
 /// ```
 /// use postroom::doctor::Finding;
@@ -65,15 +65,15 @@ impl Level {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// How serious it is.
     pub level: Level,
-    /// The setting's name in its own database, or what else was looked at.
+    /// The setting's name in its own database, or the name of whatever else was examined.
     pub setting: String,
     /// What it is set to, or what was found.
     pub value: String,
     /// What that means, and what can happen.
     pub meaning: String,
-    /// What to do; none when it is as it should be.
+    /// What to do; `None` when the setting is as it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -94,13 +94,13 @@ impl Finding {
         Self { level, advice: Some(advice.into()), ..Self::ok(setting, value, meaning) }
     }
 
-    /// As it should be only if this holds; else how bad it is, what that means, and what to do.
+    /// Keeps this finding if `is_fine` is true. Otherwise it becomes one with this level, meaning and advice.
     pub(crate) fn only_if(self, is_fine: bool, (level, meaning, advice): (Level, &str, &str)) -> Self {
         if is_fine { self } else { Self::new(level, &self.setting, self.value, meaning, advice) }
     }
 }
 
-/// Everything that was looked at in one database.
+/// Everything that was examined in one database.
 ///
 /// ```
 /// use postroom::doctor::{Level, Report};
@@ -117,7 +117,7 @@ impl Finding {
 pub struct Report {
     /// Which database it is, without any secret.
     pub database: String,
-    /// What was found, in the order it was looked at.
+    /// The findings, in the order in which they were examined.
     pub findings: Vec<Finding>,
 }
 
@@ -126,18 +126,18 @@ impl Report {
         Self { database: database.into(), findings }
     }
 
-    /// The worst of it.
+    /// The level of the most serious finding.
     pub fn worst(&self) -> Level {
         self.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
     }
 
-    /// What is at least that bad.
+    /// The findings of this level or a more serious one.
     pub fn at_least(&self, level: Level) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |finding| finding.level >= level)
     }
 }
 
-/// A judgement of one setting; none when the database does not say.
+/// A judgement of one setting; `None` when the database does not report it.
 pub(crate) type Judge = fn(&Facts) -> Option<Finding>;
 
 pub(crate) fn judged(facts: &Facts, judges: &[Judge]) -> Vec<Finding> {

@@ -1,7 +1,7 @@
-//! What a driver's error says of the database, wherever among the causes it stands.
+//! Classifies a driver's error, wherever it is in the chain of causes.
 
 /// Whether a driver's error says that the server takes no writes at the moment: it is read-only, or its disk is full.
-/// Nothing of the statement is stored, and no message is to blame.
+/// The statement stored nothing, and no message is to blame.
 pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool {
     let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[
         #[cfg(feature = "sqlx-0_9-mysql")]
@@ -21,7 +21,8 @@ pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool 
     false
 }
 
-/// Whether a driver's error says that the database rolled the transaction back and may take the same one now.
+/// Whether a driver's error says that the database rolled the transaction back, and that the same transaction may
+/// succeed now.
 pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[
         #[cfg(feature = "sqlx-0_9-mysql")]
@@ -34,7 +35,7 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     drivers.iter().any(|is_conflict| is_conflict(error))
 }
 
-/// Whether a driver's error says that the database is out of reach: the same transaction may succeed later.
+/// Whether a driver's error says that the database cannot be reached. The same transaction may succeed later.
 pub(crate) fn is_outage(error: &(dyn std::error::Error + 'static)) -> bool {
     let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[
         #[cfg(feature = "sqlite")]

@@ -9,7 +9,7 @@ mod options;
 
 pub use options::MssqlOptions;
 
-/// A connection to SQL Server: what handlers are lent, and what [`MssqlOptions::connect`] makes.
+/// A connection to SQL Server. Handlers borrow one, and [`MssqlOptions::connect`] makes one.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox, Result};

@@ -1,5 +1,5 @@
-//! A store on a database server, whatever the server and its driver: connections, transactions that are tried again,
-//! group commit, wake-ups. What differs between servers is an [`Engine`].
+//! A store on a database server, whatever the server and its driver: connections, transactions with retries, group
+//! commit, wake-ups. The differences between servers are in an [`Engine`].
 
 mod backend;
 pub(crate) mod connection;
@@ -33,20 +33,20 @@ use crate::sql::dialect::Dialect;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// A database server through one of its drivers.
+/// A database server, used through one of its drivers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database of Postroom",
     note = "those are `Sqlite`, `Postgres`, `MySql`, `Mssql` and `Memory`, each with its feature"
 )]
 pub(crate) trait Engine: Lends + fmt::Debug + Send + Sync + Sized + 'static {
-    /// Where the server is and who we are there.
+    /// The address of the server, and our credentials there.
     type Target: fmt::Debug + Clone + Send + Sync;
     type ServerConnection: ServerConnection;
-    /// How other processes are told that rows came in.
+    /// How other processes are notified of new rows.
     type Signal: Signal<Self>;
 
     const DIALECT: &'static Dialect;
-    /// For a test that shows what happens without one.
+    /// The fence that checks nothing, for a test that shows what happens without one.
     #[cfg(feature = "testing")]
     const NO_FENCE: crate::sql::dialect::Fence;
     /// How many connections listen for other processes.
@@ -54,25 +54,25 @@ pub(crate) trait Engine: Lends + fmt::Debug + Send + Sync + Sized + 'static {
 
     fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::ServerConnection>> + Send;
 
-    /// What a handler is lent of a connection.
+    /// The part of a connection that a handler borrows.
     fn lend(link: &mut Self::ServerConnection) -> &mut Self::Lent;
 }
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Our own verbs: only our own statements run on it.
+    /// Our own statements. Nothing else runs on it.
     SqlVerbs,
-    /// Handlers: whatever the user does.
+    /// Handlers. They may run any statement.
     Handlers,
 }
 
 /// One of our connections. Dropping it closes it.
 pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static {
-    /// What the server says of itself; an error when it cannot keep the promise.
+    /// What the server reports about itself; an error if it cannot guarantee what the store promises.
     fn hello(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
 
-    /// Runs a text of several statements without values, under a lock that keeps a second one waiting.
+    /// Runs a text of several statements without values. A lock keeps two deployments from running at once.
     fn deploy(&mut self, schema: &str) -> impl Future<Output = Result<()>> + Send;
 
     /// Begins a transaction whose commit will be durable.
@@ -81,32 +81,33 @@ pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static 
     /// Begins a handler's transaction, in which the user's own code runs.
     fn begin_for_handler(&mut self) -> impl Future<Output = Result<Began>> + Send;
 
-    /// Commits. An error of kind `Unavailable` leaves open whether it was.
+    /// Commits. After an error of kind `Unavailable` it is unknown whether the transaction was committed.
     fn commit(&mut self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Undoes the transaction.
+    /// Rolls the transaction back.
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
 
     /// How long it waits, and whether it must not be used again.
     fn patience(&mut self) -> &mut Patience;
 
-    /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
+    /// Fails if a handler's transaction is no longer the one that was begun: a write would then be committed without
+    /// the earlier ones.
     fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
 
-    /// What comes before the commit of a handler's transaction that ends without an ack: it fails as the ack would when
-    /// the transaction is no longer open, or was aborted by an error that the handler overlooked. PostgreSQL takes the
-    /// COMMIT of such a one for a ROLLBACK, and says nothing.
+    /// Runs before the commit of a handler's transaction that ends without an ack. It fails, as the ack would, if the
+    /// transaction is no longer open, or if an error that the handler ignored has aborted it. PostgreSQL treats the
+    /// COMMIT of an aborted transaction as a ROLLBACK, without an error.
     fn seal(&mut self) -> impl Future<Output = Result<()>> + Send {
         self.check_open()
     }
 }
 
-/// What a server says when a transaction begins.
+/// What a server reports when a transaction begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
-    /// What time it is there.
+    /// The server's time.
     pub(crate) said: Timestamp,
-    /// Whether nothing can be written there.
+    /// Whether the server takes no writes.
     pub(crate) is_read_only: bool,
 }
 
@@ -114,25 +115,25 @@ impl Began {
     /// The server's time, if it takes writes.
     pub(crate) fn writable(self) -> Result<Timestamp> {
         if self.is_read_only {
-            let why = "the server is read-only: a standby, or a primary that another one has taken over from";
+            let why = "the server is read-only: a standby, or a former primary that another server has replaced";
             return Err(Error::new(ErrorKind::Unavailable, why));
         }
         Ok(self.said)
     }
 }
 
-/// How other processes are told that rows came in, and how they tell us.
+/// How processes notify each other of new rows.
 pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
     fn new(target: E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
 
-    /// Listens for the others from now on, until it is dropped.
+    /// Listens for notifications from now on, until it is dropped.
     fn listen(&self);
 
-    /// Tells the others, soon and not too often.
+    /// Notifies the other processes, soon and not too often.
     fn tell(&self, queue: crate::queue::Queue, pool: &std::sync::Arc<Pool<E>>);
 }
 
-/// Nobody is told: the others poll.
+/// Sends no notifications: other processes poll.
 #[cfg(any(feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 #[derive(Debug)]
 pub(crate) struct Silence;

@@ -1,4 +1,4 @@
-//! What is the same for every database behind sqlx 0.9.
+//! The part that is the same for every database behind sqlx 0.9.
 
 use sqlx::{Connection, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 
@@ -6,7 +6,7 @@ use crate::mailbox::transaction::{Begin, Commit};
 use crate::sql::{Done, Row, Statement, Tx};
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// A transaction of the driver's own type runs what its connection runs.
+/// A transaction of the driver's own type runs everything that its connection runs.
 impl<DB: Database<Connection: Tx>> Tx for Transaction<'_, DB> {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
         DB::Connection::run(self, statement).await
@@ -17,9 +17,9 @@ impl<DB: Database<Connection: Tx>> Tx for Transaction<'_, DB> {
     }
 }
 
-/// What differs from one database behind sqlx to the next.
+/// The differences between the databases behind sqlx.
 pub(crate) trait Behind: Database<Connection: Tx> {
-    /// Begins a transaction that is going to write.
+    /// Begins a transaction that will write.
     const BEGIN: &'static str;
 
     /// What an error of the driver means.
@@ -44,15 +44,15 @@ impl<DB: Behind> Commit for Transaction<'_, DB> {
     }
 }
 
-/// How a server is reached: as we were told once, or as a pool of the caller's reaches it at that moment. It is never
-/// printed: there is a password in it.
+/// How a server is reached: with fixed options, or with the current options of the caller's pool. It is never printed,
+/// because it contains a password.
 pub(crate) enum Reach<DB: Database> {
     Told(<DB::Connection as Connection>::Options),
     Like(Pool<DB>),
 }
 
 impl<DB: Database> Reach<DB> {
-    /// What to connect with now.
+    /// The options to connect with now.
     pub(crate) fn options(&self) -> <DB::Connection as Connection>::Options {
         match self {
             Self::Told(options) => options.clone(),
@@ -76,16 +76,17 @@ impl<DB: Database> std::fmt::Debug for Reach<DB> {
     }
 }
 
-/// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
-/// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.
+/// Makes the driver believe permanently that the connection is inside a transaction. We begin and end transactions with
+/// our own statements. A transaction that a handler begins on the connection is then a savepoint, and cannot commit
+/// unfinished work.
 pub(crate) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -> sqlx::Result<()> {
     let transaction = conn.begin_with(begin).await?;
-    // It only borrows; dropped, it would roll back and count down.
+    // It only borrows the connection; dropping it would roll back and decrease the depth.
     std::mem::forget(transaction);
     Ok(())
 }
 
-/// What one of our connections says and is told, in the words of the driver: the same on every server behind sqlx.
+/// The statements and answers of one of our connections, through the driver: the same on every server behind sqlx.
 macro_rules! conversation {
     ($row:ty) => {
         async fn say(&mut self, text: &'static str) -> Result<()> {
@@ -93,7 +94,7 @@ macro_rules! conversation {
             self.patience.wait(said).await
         }
 
-        /// Asks without values: one trip, nothing is prepared, and the server answers in text.
+        /// Runs a query without values: one round trip, nothing is prepared, and the server answers in text.
         async fn ask(&mut self, text: &'static str) -> Result<$row> {
             let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
             self.patience.wait(answer).await
@@ -107,10 +108,10 @@ macro_rules! conversation {
 }
 pub(crate) use conversation;
 
-/// A number that a server told as text.
+/// A number that a server sent as text.
 pub(crate) fn number(row: &impl Row, column: usize) -> Result<i64> {
     let text = row.str(column)?.unwrap_or_default();
-    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the answer is not a number").caused_by(source))
 }
 
 /// An error of the driver. `kind_of` knows the codes of its database.

@@ -1,8 +1,9 @@
-//! The store on SQL, whatever the database: each verb is one line here, which says how it runs and what it says.
+//! The store on SQL, whatever the database: each operation is one line here, which says how it runs and which
+//! statements it uses.
 //!
-//! What differs is how a verb runs: `ask` reads, `write` is a transaction, and `ring` is one after which there may be
-//! work in line. The hot verbs differ too, and so do leaving the files and the connections. Each database has these on
-//! what its stores share.
+//! The databases differ in how an operation runs: `ask` reads, `write` is a transaction, and `ring` is a transaction
+//! after which there may be messages to claim. They also differ in the hot operations, and in closing files and
+//! connections. Each database implements these on the shared state of its stores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +24,13 @@ use crate::store::{
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
 
-/// Methods of a store: how each runs, what it is given, and what it says to the database. A verb may run more than
-/// once, and so it is lent its arguments.
+/// Methods of a store: how each runs, its arguments, and what it runs on the database. An operation may run more than
+/// once, so it borrows its arguments.
 macro_rules! verbs {
     ($verbs:ident, $session:ident, $now:ident: $(
         $how:ident $(($queue:expr))? fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty { $call:expr }
     )*) => { $(
-        #[allow(unused_variables, reason = "not every verb goes by the time")]
+        #[allow(unused_variables, reason = "not every operation needs the time")]
         fn $name(&self, $($arg: $type),*) -> BoxFuture<'_, Result<$answer>> {
             Box::pin(self.0.$how($($queue,)? ($($arg,)*), |$verbs, $session, ($($arg,)*), $now| Box::pin($call)))
         }
@@ -173,7 +174,7 @@ macro_rules! sql_store {
         }
 
         impl<$($generics)*> Times for $store {
-            /// In steps, each a transaction.
+            /// Works in steps, each a transaction.
             fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
                 Box::pin(async move {
                     let (mut rows, mut from) = (0, None);

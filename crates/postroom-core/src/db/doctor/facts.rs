@@ -1,14 +1,15 @@
-//! What a database was asked, by name: judged by pure code, so that every verdict can be tested without a database.
+//! The facts that a database reports about itself, by name. Pure code judges them, so every verdict can be tested
+//! without a database.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// What is known, by name. What a database does not know, or does not tell this user, is not in it.
+/// The known facts, by name. A fact that the database does not have, or does not show to this user, is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts(BTreeMap<String, String>);
 
 impl Facts {
-    /// Names are kept in lower case: databases do not agree on it.
+    /// Adds a fact. Names are kept in lower case, because databases differ in their spelling.
     pub(crate) fn add(&mut self, name: &str, value: impl Display) {
         self.0.insert(name.to_ascii_lowercase(), value.to_string());
     }
@@ -21,19 +22,19 @@ impl Facts {
         self.text(name)?.parse().ok()
     }
 
-    /// Whether a switch is on, in any of the words databases have for it.
+    /// Whether a switch is on, in any of the words that databases use for it.
     pub(crate) fn is_on(&self, name: &str) -> Option<bool> {
         let value = self.text(name)?;
         Some(!["off", "0", "false", "f", "no", ""].iter().any(|off| value.eq_ignore_ascii_case(off)))
     }
 
-    /// Everything whose name begins so, without that beginning.
+    /// All facts whose name begins with `prefix`, without the prefix.
     pub(crate) fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 }
 
-/// For tests of judgements.
+/// Builds facts for the tests of judgements.
 #[cfg(test)]
 impl<const N: usize> From<[(&str, &str); N]> for Facts {
     fn from(known: [(&str, &str); N]) -> Self {

@@ -1,14 +1,14 @@
-//! The tables: judged alike on every database.
+//! Judges the tables in the same way on every database.
 
 use super::{Facts, Finding, Level};
 
-/// Whether they are there, and of the version this program knows.
+/// Whether the tables exist and have the version that this program knows.
 pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
     let wanted = facts.number("schema.wanted")?;
     let found = facts.number("schema.found");
     let value = found.map_or_else(|| "missing".to_owned(), |version| format!("version {version}"));
     Some(match found {
-        Some(version) if version == wanted => Finding::ok("schema", value, "the tables are there and up to date"),
+        Some(version) if version == wanted => Finding::ok("schema", value, "the tables exist and are up to date"),
         Some(version) if version > wanted => Finding::new(
             Level::Warning,
             "schema",
@@ -27,8 +27,8 @@ pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
             Level::Warning,
             "schema",
             value,
-            "the tables are not there, so nothing can be stored",
-            "run `postroom migrate`, or what `postroom migrate --print` prints",
+            "the tables do not exist, so nothing can be stored",
+            "run `postroom migrate`, or the SQL that `postroom migrate --print` prints",
         ),
     })
 }

@@ -1,17 +1,18 @@
-//! What is judged alike on every server: its clock, its connections, and whether they are encrypted.
+//! Judges what is the same on every server: its clock, its connections, and whether they are encrypted.
 
 use super::{Facts, Finding, Level};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// How far the server's clock is from this machine's. Nothing is judged by ours but what the user computes with it.
+/// How far the server's clock is from this machine's clock. Only times that the user computes depend on this machine's
+/// clock.
 pub(crate) fn clock(facts: &Facts) -> Option<Finding> {
     let ahead = facts.number("clock.ahead_micros")?;
     let (millis, way) = (ahead.abs() / 1000, if ahead < 0 { "behind" } else { "ahead" });
     let value = format!("{}.{:03} s {way}", millis / 1000, millis % 1000);
     let means =
-        "leases and due times follow the server's clock; a due time computed from this machine's is off by as much";
+        "leases and due times follow the server's clock; due times from this machine's clock are off by as much";
     let advice = "let both machines follow a time server (NTP)";
     Some(match ahead.abs() {
         0..=SECOND => Finding::ok("server clock", value, "both clocks agree"),
@@ -20,7 +21,7 @@ pub(crate) fn clock(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// How many connections the server allows, how many are taken, and how many this store may want.
+/// How many connections the server allows, how many are in use, and how many this store may need.
 pub(crate) fn connections(facts: &Facts) -> Option<Finding> {
     let allowed = facts.number("max_connections")?;
     let (taken, ours) = (taken(facts), facts.number("our.connections").unwrap_or(0));
@@ -40,7 +41,7 @@ fn taken(facts: &Facts) -> i64 {
     facts.number("connections").or_else(|| facts.number("threads_connected")).unwrap_or(0)
 }
 
-/// Whether what travels can be read on the way.
+/// Whether the connection is encrypted, so that nobody can read it on the way.
 pub(crate) fn encryption(facts: &Facts, advice: &str) -> Option<Finding> {
     let is_on = facts.is_on("tls").or_else(|| facts.is_on("ssl_cipher"))?;
     let client = facts.text("client").unwrap_or("localhost");

@@ -1,8 +1,8 @@
-//! Clocks that jumped, and messages with times of a clock that was wrong: judged alike on every database.
+//! Judges clocks that jumped, and messages whose times came from a wrong clock, in the same way on every database.
 
 use super::{Facts, Finding, Level};
 
-/// Messages that wait for a time that only a wrong clock gave them.
+/// Messages that wait for a time that only a wrong clock can have set.
 pub(crate) fn ahead(facts: &Facts) -> Option<Finding> {
     let rows = facts.number("times.ahead")?;
     Some(match rows {
@@ -18,7 +18,7 @@ pub(crate) fn ahead(facts: &Facts) -> Option<Finding> {
 /// A jump that this process has seen.
 pub(crate) fn jump(facts: &Facts) -> Option<Finding> {
     let jump = facts.text("clock.jump")?;
-    let means = "leases, due times and retention go by this clock";
+    let means = "leases, due times and retention depend on this clock";
     let advice = "let the machine follow a time server (NTP) that does not set its clock in steps";
     Some(Finding::new(Level::Notice, "clock", jump, means, advice))
 }

@@ -1,5 +1,5 @@
-//! Where a SQL Server is and who we are there: a URL, or the connection string of the .NET world. What is wrong with
-//! one is told by the name of the setting: its value may be a password.
+//! Reads the address and the credentials of a SQL Server from a URL or from a .NET connection string. Errors mention
+//! only the name of a setting, because its value may be a password.
 
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 
@@ -7,7 +7,7 @@ use crate::support::error::{Error, Result};
 
 const SCHEMES: [&str; 2] = ["mssql://", "sqlserver://"];
 
-/// What a connection string may begin with, as we know it.
+/// The settings that a connection string may begin with.
 const KNOWN: &[&str] = &[
     "addr",
     "address",
@@ -36,10 +36,10 @@ const KNOWN: &[&str] = &[
     "username",
 ];
 
-/// Ways to a server that are not taken.
+/// Protocols that are not supported.
 const OTHER_WAYS: [&str; 4] = ["np:", "lpc:", "admin:", "(localdb)"];
 
-/// What others do with a connection and we do in our own way, or not at all.
+/// Settings that other clients use, and that we handle in our own way or not at all.
 const IGNORED: &[&str] = &[
     "commandtimeout",
     "connectionlifetime",
@@ -65,7 +65,7 @@ const IGNORED: &[&str] = &[
     "wsid",
 ];
 
-/// What was read of it.
+/// The settings that were read.
 #[derive(Default)]
 pub(super) struct ConnectionString {
     host: Option<String>,
@@ -89,19 +89,20 @@ impl ConnectionString {
             false if is_connection_string(text) => Self::of_connection_string(text),
             false => Err(Error::invalid(
                 "the URL of the database must begin with mssql:// or sqlserver://; a connection string \
-                 (Server=…;Database=…;User Id=…;Password=…) is taken too",
+                 (Server=…;Database=…;User Id=…;Password=…) is accepted too",
             )),
         }
     }
 
     fn of_url(url: &str) -> Result<Self> {
         let unreadable = || {
-            let advice = "mssql://user:password@host:1433/database, with what is special in a password as %40";
+            let advice = "mssql://user:password@host:1433/database, with special characters escaped as %40";
             Error::invalid(format!("the URL of the database cannot be read: it is {advice}"))
         };
         let parsed: http::Uri = url.parse().map_err(|_| unreadable())?;
         let authority = parsed.authority().ok_or_else(unreadable)?;
-        // A password with a / or ? or # in it ends too early, and the rest of it would be taken for something else.
+        // A password that contains / or ? or # would end too early, and the rest of it would be taken for something
+        // else.
         let after = parsed.path_and_query().map_or("", |rest| rest.as_str());
         if after.contains('@') || url.contains('#') {
             return Err(unreadable());
@@ -132,7 +133,7 @@ impl ConnectionString {
             if place.password.is_some() && !is_known(key) {
                 // It may be a part of the password.
                 return Err(Error::invalid(
-                    "the connection string says something unknown after the password: quote a password with ; in it",
+                    "the connection string has an unknown setting after the password: quote a password that contains ;",
                 ));
             }
             place.set(key.trim(), value)?;
@@ -154,45 +155,45 @@ impl ConnectionString {
             "hostnameincertificate" => self.host_in_certificate = Some(value),
             "multisubnetfailover" => self.multi_subnet = switch(key, &value)?,
             "applicationintent" if value.eq_ignore_ascii_case("readonly") => {
-                return Err(Error::invalid(format!("{key} is ReadOnly, and a store writes")));
+                return Err(Error::invalid(format!("{key} is ReadOnly, but a store writes")));
             }
             "applicationintent" => {}
             "authentication" if value.replace(' ', "").eq_ignore_ascii_case("sqlpassword") => {}
             "authentication" => {
-                return Err(Error::invalid(format!("{key} must be SqlPassword: use a login of the server's own")));
+                return Err(Error::invalid(format!("{key} must be SqlPassword: use a SQL Server login")));
             }
             "integratedsecurity" | "trustedconnection" => {
                 if value.eq_ignore_ascii_case("sspi") || switch(key, &value)? {
-                    return Err(Error::invalid(format!("{key} is not known here: use a login of the server's own")));
+                    return Err(Error::invalid(format!("{key} is not supported: use a SQL Server login")));
                 }
             }
             ignored if IGNORED.contains(&ignored) => {}
-            _ => return Err(Error::invalid(format!("the database's URL or connection string says {key:?}: unknown"))),
+            _ => return Err(Error::invalid(format!("the URL or connection string has an unknown setting {key:?}"))),
         }
         Ok(())
     }
 
-    /// `tcp:host\instance,port`.
+    /// Reads `tcp:host\instance,port`.
     fn set_server(&mut self, value: &str) -> Result<()> {
         let begins_with = |way: &str| value.get(..way.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(way));
         if let Some(way) = OTHER_WAYS.into_iter().find(|way| begins_with(way)) {
-            return Err(Error::invalid(format!("the server is reached by TCP alone, and not by {way}")));
+            return Err(Error::invalid(format!("the server can be reached only by TCP, not by {way}")));
         }
         let address = if begins_with("tcp:") { &value["tcp:".len()..] } else { value };
         let (address, port) = address.split_once(',').map_or((address, None), |(host, port)| (host, Some(port)));
-        let read = |port: &str| port.trim().parse().map_err(|_| Error::invalid("the server's port is no number"));
+        let read = |port: &str| port.trim().parse().map_err(|_| Error::invalid("the server's port is not a number"));
         self.port = port.map(read).transpose()?;
         let (host, instance) = address.split_once('\\').map_or((address, None), |(host, name)| (host, Some(name)));
         self.host = Some(match host.trim() {
             "." | "(local)" => "localhost".to_owned(),
             host => host.to_owned(),
         });
-        // With a port nobody has to be asked where the instance is.
+        // With a port, the browser service does not have to be asked where the instance is.
         self.instance = instance.filter(|_| self.port.is_none()).map(str::to_owned);
         Ok(())
     }
 
-    /// Whether encryption was told off.
+    /// Whether encryption was switched off.
     pub(super) fn may_be_plain(&self) -> bool {
         self.encrypt == Some(EncryptionLevel::Off)
     }
@@ -224,7 +225,8 @@ impl ConnectionString {
             }
             (true, None) => config.trust_cert(),
             (false, Some(authority)) => config.trust_cert_ca(authority),
-            // As elsewhere: a login that is encrypted only because the server can is no proof of who that is.
+            // As elsewhere, a login that is encrypted only because the server can encrypt does not prove who the server
+            // is.
             (false, None) if self.encrypt == Some(EncryptionLevel::Off) => config.trust_cert(),
             (false, None) => {}
         }
@@ -233,7 +235,7 @@ impl ConnectionString {
     }
 }
 
-/// A value of a connection string, and what follows it. One in quotes has those inside it doubled.
+/// Splits off a value of a connection string and returns the rest. A quoted value has its inner quotes doubled.
 fn value_of(text: &str) -> Result<(String, &str)> {
     let Some(quote) = text.chars().next().filter(|first| matches!(first, '\'' | '"')) else {
         let (value, after) = text.split_once(';').unwrap_or((text, ""));
@@ -243,7 +245,7 @@ fn value_of(text: &str) -> Result<(String, &str)> {
     let mut rest = &text[1..];
     loop {
         let (before, after) =
-            rest.split_once(quote).ok_or_else(|| Error::invalid("the connection string has a quote without an end"))?;
+            rest.split_once(quote).ok_or_else(|| Error::invalid("the connection string has an unclosed quote"))?;
         value.push_str(before);
         rest = after;
         match rest.strip_prefix(quote) {
@@ -255,14 +257,14 @@ fn value_of(text: &str) -> Result<(String, &str)> {
             None => {
                 let ends = rest.trim_start().strip_prefix(';');
                 let wrong =
-                    || Error::invalid("the connection string goes on after a quote: double those inside a value");
+                    || Error::invalid("the connection string continues after a quote: double the quotes in a value");
                 return Ok((value, ends.ok_or_else(wrong)?));
             }
         }
     }
 }
 
-/// A setting's name as it is compared.
+/// A setting's name in the form in which it is compared.
 fn plain(key: &str) -> String {
     key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -272,7 +274,7 @@ fn is_known(key: &str) -> bool {
     KNOWN.contains(&plain.as_str()) || IGNORED.contains(&plain.as_str())
 }
 
-/// Whether a text begins like the connection string of the .NET world.
+/// Whether a text begins like a .NET connection string.
 pub(super) fn is_connection_string(text: &str) -> bool {
     text.split_once('=').is_some_and(|(key, _)| is_known(key))
 }
@@ -290,7 +292,7 @@ fn switch(key: &str, value: &str) -> Result<bool> {
     }
 }
 
-/// Off still encrypts the login, where the server can.
+/// With encryption off, the login is still encrypted if the server can do that.
 fn encryption(key: &str, value: &str) -> Result<EncryptionLevel> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "yes" | "mandatory" | "required" => Ok(EncryptionLevel::Required),
@@ -301,7 +303,7 @@ fn encryption(key: &str, value: &str) -> Result<EncryptionLevel> {
 }
 
 fn decoded(text: &str) -> Result<String> {
-    let wrong = || Error::invalid("the URL of the database has a % that no two hexadecimal digits of UTF-8 follow");
+    let wrong = || Error::invalid("the URL of the database has a % without two hexadecimal digits of UTF-8 after it");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -1,6 +1,6 @@
-//! SQL Server, and what speaks its language. A row that is read to be written is locked on the way; rows that others
-//! hold are passed over. The claim is a procedure of the schema, so that it is one trip; lists of leases travel as
-//! JSON. MERGE is not used: it is not safe under concurrency without locks on ranges.
+//! SQL Server, and servers that speak its language. A row that is read to be written is locked at the same time; rows
+//! that others have locked are skipped. The claim is a procedure of the schema, so it takes one round trip; lists of
+//! leases travel as JSON. MERGE is not used: it is not safe under concurrency without range locks.
 
 mod questions;
 mod session;
@@ -20,22 +20,22 @@ pub(crate) const MSSQL: Dialect = Dialect {
     casts: false,
     words: &[
         ("error", "SUBSTRING(last_error, 1, {error_chars})"),
-        // What keeps a look from waiting for other people's transactions: their rows are passed over. Where the
-        // database keeps versions of rows, only those who ask for locks may pass over.
+        // Keeps a read from waiting for other transactions: it skips the rows they have locked. In a database that
+        // keeps row versions, only a read that asks for locks may skip rows.
         ("past", " WITH (READPAST, READCOMMITTEDLOCK)"),
         ("locked", " WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)"),
         ("locked_past", " WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"),
-        // Who looks for the row waits for a twin that is just writing it.
+        // A transaction that looks for the row waits for another one that is just writing the same row.
         ("if_new", "WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})"),
-        // A row that is in a batch of leases. The table is named once: where it is joined with itself, a server may
-        // look at a row as it was before somebody else changed it.
+        // A row that is in a batch of leases. The table is named once: if it is joined with itself, a server may see a
+        // row as it was before another transaction changed it.
         (
             "in_leases",
             "EXISTS (SELECT 1 FROM OPENJSON({json|n o c})
                      WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a WHERE a.n = seq AND",
         ),
-        // Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise.
-        // The procedure asks in the same words.
+        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. The procedure
+        // uses the same condition.
         (
             "among",
             "1 = CASE
@@ -62,7 +62,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
     create_schema: Some("IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n"),
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 1,
-    // `state + 0`: with `state = 1` the index of leased rows covers a settle, and all of it may be scanned and locked.
+    // `state + 0`: with `state = 1` the index of leased rows would cover a settle, and all of it might be scanned and
+    // locked.
     fence: Fence {
         one: "state + 0 = 1 AND owner = ?2 AND claim_no = ?3",
         each: Some("state + 0 = 1 AND owner = a.o AND claim_no = a.c"),
@@ -73,7 +74,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         sql: "INSERT INTO {t} ({new}) OUTPUT inserted.id
              SELECT {new_listed} FROM (VALUES {each|({new_marks})|, }) AS a ({new})
              WHERE NOT EXISTS (SELECT 1 FROM {t} AS b WITH (READCOMMITTEDLOCK) WHERE b.id = a.id)",
-        // Each value is numbered: a server takes 2,100 of them.
+        // Each value is a numbered parameter; a server takes at most 2,100 of them.
         sizes: &[150, 50],
         null: Some(" "),
     },
@@ -142,10 +143,10 @@ pub(crate) const MSSQL: Dialect = Dialect {
         ..shared::QUEUE
     },
     in_state: InStateSql {
-        // Which values are null is told to the planner each time.
+        // The planner learns each time which values are null.
         list: "SELECT TOP (?5) {listed} FROM {t} WHERE state = {state} AND {filter} ORDER BY seq OPTION (RECOMPILE)",
         nth_newest: "SELECT seq FROM {t} WHERE state = {state} ORDER BY seq DESC OFFSET ?1 ROWS FETCH NEXT 1 ROWS ONLY",
-        // Letter by letter.
+        // Compared letter by letter.
         groups: "SELECT topic, party, error, COUNT_BIG(*), MIN(processed_at), MAX(processed_at), MIN(seq)
              FROM (SELECT topic, {party} AS party, {error} COLLATE Latin1_General_100_BIN2 AS error, processed_at, seq
                    FROM {t}{past} WHERE state = {state} AND seq >= ?1) AS looked_at
@@ -186,9 +187,9 @@ pub(crate) const MSSQL: Dialect = Dialect {
         ..shared::INBOX
     },
     accept_seen: Some(shared::ACCEPT_SEEN),
-    // A twin's transaction holds the lock: nobody waits for it. Its name is as long as it may be, from the end; the
-    // length of the source tells a/b and c from a and b/c. Babelfish says -999 where it is held, as SQL Server does
-    // when something is wrong.
+    // Another transaction with the same message holds the lock, and nobody waits for it. The lock's name is cut at the
+    // start to the longest that is allowed; the length of the source distinguishes a/b and c from a and b/c. Babelfish
+    // answers -999 when the lock is held, which SQL Server uses when something is wrong.
     arrive: Arrive::Answered(
         "DECLARE @free int, @seq bigint, @twin nvarchar(255) = N'{t}/' + RIGHT(
              CAST(LEN(?1) AS nvarchar(9)) + N'/' + ?1 + N'/' + ?2, 254 - LEN(N'{t}'));
@@ -222,7 +223,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
 
 const INBOX_INSERT: &str = "INSERT INTO {t} ({new}, state) SELECT {new_values}, 0 {if_new}";
 
-/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+/// For a test only: a settle that does not check who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
 pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: Some("a.o IS NOT NULL") };
 

@@ -1,4 +1,4 @@
-//! SQL Server: what its settings mean for messages.
+//! Judges what the settings of SQL Server mean for messages.
 
 mod questions;
 
@@ -8,9 +8,9 @@ use crate::db::mssql::error::{is_compatible, is_new_enough};
 
 use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
-/// A transaction that is open for longer holds its locks, and the log, for as long.
+/// A transaction that stays open for longer than this keeps its locks, and the log, all that time.
 const TRANSACTION_LONG: i64 = 600;
-/// What the library itself calls.
+/// How many procedures the library itself calls.
 const PROCEDURES: i64 = 2;
 
 pub(crate) fn report(facts: &Facts) -> Report {
@@ -39,20 +39,20 @@ const JUDGES: &[Judge] = &[
 
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, product) = (facts.text("version")?, facts.text("product").unwrap_or_default());
-    let means = "it knows no JSON, which leases travel in, and opening the store is refused";
+    let means = "it does not support JSON, which leases travel in, and opening the store is refused";
     let (fine, wrong) =
         (Finding::ok("version", version, "new enough"), (Level::Danger, means, "SQL Server 2016 (13.0) is the oldest"));
     Some(fine.only_if(is_new_enough(version, facts.text("edition").unwrap_or_default(), product), wrong))
 }
 
-/// Without its tables there is nothing to miss.
+/// Without tables, no procedure is missing.
 fn procedures(facts: &Facts) -> Option<Finding> {
     facts.number("schema.found")?;
     let found = facts.number("procedures")?;
     let value = format!("{found} of {PROCEDURES}");
     let means = "nothing can be claimed: they are missing, or this user may not execute them";
-    let advice = "run what `postroom migrate --print` prints, and GRANT EXECUTE ON SCHEMA::infra";
-    let fine = Finding::ok("procedures", value, "this user sees all that the library calls");
+    let advice = "run the SQL that `postroom migrate --print` prints, and GRANT EXECUTE ON SCHEMA::infra";
+    let fine = Finding::ok("procedures", value, "this user sees all procedures that the library calls");
     Some(fine.only_if(found == PROCEDURES, (Level::Danger, means, advice)))
 }
 
@@ -66,9 +66,9 @@ fn updateability(facts: &Facts) -> Option<Finding> {
 fn compatibility(facts: &Facts) -> Option<Finding> {
     let level = facts.number("compatibility_level")?;
     let value = level.to_string();
-    let means = "the database behaves like an old server that knows no JSON, and opening the store is refused";
+    let means = "the database behaves like an old server without JSON, and opening the store is refused";
     let advice = "ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 130, or higher";
-    let (fine, wrong) = (Finding::ok("compatibility_level", value, "JSON is known"), (Level::Danger, means, advice));
+    let (fine, wrong) = (Finding::ok("compatibility_level", value, "it supports JSON"), (Level::Danger, means, advice));
     Some(fine.only_if(is_compatible(Some(level), facts.text("product").unwrap_or_default()), wrong))
 }
 
@@ -98,7 +98,7 @@ fn page_verify(facts: &Facts) -> Option<Finding> {
 
 fn recovery_model(facts: &Facts) -> Option<Finding> {
     let value = facts.text("recovery_model")?;
-    let means = "the database can be restored to its last backup only: what came since is lost with the disk";
+    let means = "the database can be restored only to its last backup: later data is lost with the disk";
     let fine = Finding::ok("recovery_model", value, "with backups of the log, it can be restored to any moment");
     Some(fine.only_if(value != "SIMPLE", (Level::Notice, means, "FULL, and backups of the log")))
 }
@@ -107,9 +107,9 @@ fn snapshots(facts: &Facts) -> Option<Finding> {
     let is_on = facts.is_on("rcsi")?;
     let name = "read_committed_snapshot";
     Some(if is_on {
-        Finding::ok(name, "on", "who reads does not wait for who writes")
+        Finding::ok(name, "on", "readers do not wait for writers")
     } else {
-        let means = "`postroom failed`, `show` and your own reads wait for whoever is writing; claims and looks do not";
+        let means = "`postroom failed`, `show` and your own reads wait for writers; claims and polls do not";
         let advice = "ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON";
         Finding::new(Level::Notice, name, "off", means, advice)
     })
@@ -117,7 +117,7 @@ fn snapshots(facts: &Facts) -> Option<Finding> {
 
 fn auto_close(facts: &Facts) -> Option<Finding> {
     facts.is_on("auto_close").filter(|is_on| *is_on).map(|_| {
-        let means = "the database is closed when its last connection is, and each next one waits until it is open";
+        let means = "the database closes with its last connection, and the next one waits until it is open again";
         Finding::new(Level::Warning, "auto_close", "on", means, "ALTER DATABASE CURRENT SET AUTO_CLOSE OFF")
     })
 }
@@ -125,7 +125,7 @@ fn auto_close(facts: &Facts) -> Option<Finding> {
 fn transactions(facts: &Facts) -> Option<Finding> {
     let seconds = facts.number("oldest_transaction_seconds")?;
     let (name, value) = ("oldest transaction", format!("{seconds} s"));
-    let means = "it holds its locks and keeps the log from being cut: claims pass over its rows";
+    let means = "it holds its locks and keeps the log from being truncated: claims skip its rows";
     let wrong = (Level::Warning, means, "end it: sys.dm_tran_session_transactions names its session");
     Some(Finding::ok(name, value, "no transaction is open for long").only_if(seconds <= TRANSACTION_LONG, wrong))
 }

@@ -28,30 +28,31 @@ use crate::support::error::{Error, ErrorKind, Result};
 use crate::db::mssql::error::{self, failed, is_compatible, is_new_enough};
 use values::bound;
 
-/// A server may send its clients to another address, but not for ever.
+/// A server may redirect a client to another address, but not without end.
 const REDIRECTIONS_MAX: usize = 3;
 
-/// Where the server is and who we are there.
+/// The address of the server, and our credentials there.
 #[derive(Clone, Debug)]
 pub(crate) struct MssqlTarget {
     config: Unprinted<Config>,
-    /// Whether a server that cannot encrypt will do: it was told not to.
+    /// Whether a server without encryption is accepted, because the configuration switched it off.
     may_be_plain: bool,
     was_reached: Arc<AtomicBool>,
 }
 
 impl MssqlTarget {
     pub(crate) fn new(mut config: Config, may_be_plain: bool) -> Self {
-        // How long an answer may take is ours to say.
+        // We decide how long an answer may take.
         config.command_timeout(None);
-        // Half a character in somebody's text must not cost the connection.
+        // Half a character in a text must not break the connection.
         config.lossy_utf16_decoding(true);
         Self { config: Unprinted(config), may_be_plain, was_reached: Arc::default() }
     }
 
     pub(crate) async fn connect(&self) -> Result<MssqlConnection> {
         let connected = match connect(self.config.0.clone()).await {
-            // The driver wants at least the login encrypted; a server without a certificate hangs up at that.
+            // The driver wants at least the login encrypted, and a server without a certificate closes the connection
+            // then.
             Err(TdsError::Io { .. }) if self.may_be_plain => {
                 let mut config = self.config.0.clone();
                 config.encryption(EncryptionLevel::NotSupported);
@@ -63,7 +64,7 @@ impl MssqlTarget {
             self.was_reached.store(true, Ordering::Relaxed);
         }
         connected.map_err(|error| {
-            // While a database moves to another server, that one does not have it yet.
+            // While a database moves to another server, the new server does not have it yet.
             let is_moving = self.was_reached.load(Ordering::Relaxed) && error::is_database_missing(&error);
             if is_moving { error::described(ErrorKind::Unavailable, error) } else { failed(error) }
         })
@@ -78,7 +79,7 @@ pub(crate) struct MssqlServerConnection {
     patience: Patience,
 }
 
-/// The client would print what it has read last.
+/// The client's own `Debug` would print what it has read last.
 impl fmt::Debug for MssqlServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MssqlLink").field("patience", &self.patience).finish_non_exhaustive()
@@ -106,7 +107,7 @@ impl MssqlServerConnection {
     async fn ask(&mut self, text: &str) -> Result<tiberius::Row> {
         let answer = quietly(async { self.conn.simple_query(text).await?.into_row().await });
         let answer = self.patience.wait(async { answer.await.map_err(failed) }).await?;
-        answer.ok_or_else(|| Error::new(ErrorKind::Database, "the server has no answer"))
+        answer.ok_or_else(|| Error::new(ErrorKind::Database, "the server sent no answer"))
     }
 }
 
@@ -122,17 +123,17 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
             connected => return connected,
         }
     }
-    Err(TdsError::Protocol("the server sends its clients from one address to the next".into()))
+    Err(TdsError::Protocol("the server redirects its clients too often".into()))
 }
 
-/// The driver tells what it reads, values and all, to whoever listens at the finest level: nobody may. What it does is
-/// large, and so not carried about.
+/// Runs `work` without the driver's trace events: at the finest level the driver logs everything it reads, values
+/// included. The driver's futures are large, so they are boxed.
 fn quietly<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
     Box::pin(work).with_subscriber(NoSubscriber::default())
 }
 
 fn number(row: &tiberius::Row, column: usize) -> Result<i64> {
-    row.int(column)?.ok_or_else(|| Error::new(ErrorKind::Database, "the server's answer is no number"))
+    row.int(column)?.ok_or_else(|| Error::new(ErrorKind::Database, "the answer is not a number"))
 }
 
 impl ServerConnection for MssqlServerConnection {
@@ -159,7 +160,7 @@ impl ServerConnection for MssqlServerConnection {
         for batch in batches(schema) {
             self.say(batch).await.map_err(may_not_deploy)?;
         }
-        // The schema's text turns some of them over.
+        // The schema's text changes some of the settings.
         self.say(SETTINGS).await
     }
 
@@ -202,7 +203,7 @@ impl ServerConnection for MssqlServerConnection {
     }
 }
 
-/// The schema's text in the pieces that a server takes at once.
+/// Splits the schema's text into the batches that a server takes one at a time.
 fn batches(schema: &str) -> impl Iterator<Item = &str> {
     schema.split(BATCH_END).map(str::trim).filter(|batch| !batch.is_empty())
 }
@@ -232,8 +233,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Tx for Client<S> {
     }
 }
 
-/// Runs a statement and counts its rows. Whether a twin came between its look and its write, the server says by
-/// refusing it. Then it is run once more: it finds the twin's row, or it is refused for another reason.
+/// Runs a statement and counts its rows. If another transaction wrote the same row between its read and its write, the
+/// server refuses the statement. Then it runs once more: it finds the other row, or it is refused for another reason.
 async fn run<S>(client: &mut Client<S>, statement: &Statement) -> Result<Done>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -263,10 +264,10 @@ where
     Ok(state.map_or(Ok(0), |row| number(&row, 0))? == 1)
 }
 
-/// A row that a twin wrote first is there when the same is tried again.
+/// If another transaction wrote the same row first, a retry finds it.
 fn of_statement(statement: &Statement, error: TdsError) -> Error {
     if statement.expects == Expects::RowOrDuplicate && error::is_duplicate(&error) {
-        return Error::new(ErrorKind::NotCommitted, "SQL Server: the same row was written by somebody else first");
+        return Error::new(ErrorKind::NotCommitted, "SQL Server: another transaction wrote the same row first");
     }
     failed(error)
 }
@@ -290,7 +291,7 @@ impl Row for tiberius::Row {
             ColumnData::I32(value) => Ok(value.map(i64::from)),
             ColumnData::I64(value) => Ok(*value),
             ColumnData::Bit(value) => Ok(value.map(i64::from)),
-            _ => Err(Error::new(ErrorKind::Corrupt, "a number is not one")),
+            _ => Err(Error::new(ErrorKind::Corrupt, "a value is not a number")),
         }
     }
 

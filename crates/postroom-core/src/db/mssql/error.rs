@@ -4,17 +4,17 @@ use tiberius::error::Error as TdsError;
 
 use crate::support::error::{Error, ErrorKind};
 
-/// A unique constraint and a unique index say it with different numbers.
+/// A unique constraint and a unique index report it with different numbers.
 const DUPLICATE: [u32; 2] = [2627, 2601];
-/// Babelfish: an error of the PostgreSQL below it that has no number here.
+/// Babelfish: an error of the PostgreSQL below it that has no SQL Server number.
 const UNNUMBERED: u32 = 33_557_097;
 const FATAL: u8 = 20;
-const TLS_HINT: &str = "an authority of your own is named by trust_server_certificate_ca=FILE, the name in the \
-                        certificate by host_name_in_certificate=NAME";
-/// The first version that knows JSON and `DROP … IF EXISTS`.
+const TLS_HINT: &str = "name your own authority with trust_server_certificate_ca=FILE, and the name in the \
+                        certificate with host_name_in_certificate=NAME";
+/// The first version that supports JSON and `DROP … IF EXISTS`.
 const OLDEST_VERSION: u32 = 13;
 const OLDEST_LEVEL: i64 = 130;
-/// Azure's databases and managed instances, and Fabric's, count their versions in another way.
+/// The databases and managed instances of Azure, and those of Fabric, number their versions in another way.
 const AZURE_EDITIONS: [&str; 5] = ["5", "8", "9", "11", "12"];
 
 /// Whether a server of this version and edition can be trusted with the schema.
@@ -23,7 +23,7 @@ pub(crate) fn is_new_enough(version: &str, edition: &str, product: &str) -> bool
     AZURE_EDITIONS.contains(&edition) || product.contains("Babelfish") || major >= Some(OLDEST_VERSION)
 }
 
-/// Whether a database does not keep to a version that is too old.
+/// Whether the database's compatibility level is recent enough.
 pub(crate) fn is_compatible(level: Option<i64>, product: &str) -> bool {
     product.contains("Babelfish") || level.is_none_or(|level| level >= OLDEST_LEVEL)
 }
@@ -32,23 +32,23 @@ pub(crate) fn is_duplicate(error: &TdsError) -> bool {
     error.code().is_some_and(|code| DUPLICATE.contains(&code))
 }
 
-/// A deadlock or a lost race.
+/// Whether the error is a deadlock or a lost race.
 pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<TdsError>().is_some_and(|error| kind_of(error) == ErrorKind::NotCommitted)
 }
 
-/// The server takes no writes at the moment: it is read-only, or its disk or log is full.
+/// Whether the server takes no writes at the moment: it is read-only, or its disk or log is full.
 pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool {
     let code = error.downcast_ref::<TdsError>().and_then(TdsError::code);
     matches!(code, Some(3906 | 3908 | 1101 | 1105 | 9002))
 }
 
-/// The server has no such database, or does not open it.
+/// Whether the server does not have the database, or does not open it.
 pub(crate) fn is_database_missing(error: &TdsError) -> bool {
     matches!(error.code(), Some(4060 | 4064))
 }
 
-/// Who does not hear from the browser of a server's instances does not hear from the server.
+/// If the browser service of a server's instances does not answer, the server counts as unreachable.
 pub(crate) fn of_browser(error: TdsError) -> TdsError {
     match error {
         TdsError::Conversion(message) => {
@@ -62,11 +62,11 @@ pub(crate) fn failed(source: TdsError) -> Error {
     described(kind_of(&source), source)
 }
 
-/// The server's error as one of this kind.
+/// The server's error as an error of this kind.
 pub(crate) fn described(kind: ErrorKind, source: TdsError) -> Error {
     let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { "" };
     match &source {
-        // Its text may repeat values, and so may whoever prints the cause.
+        // The text may repeat values, and so may a program that prints the cause.
         TdsError::Server(error) if repeats_values(error.code()) => {
             let (code, state) = (error.code(), error.state());
             Error::new(kind, format!("SQL Server: error {code}, state {state}: a constraint or a value's type"))
@@ -75,7 +75,7 @@ pub(crate) fn described(kind: ErrorKind, source: TdsError) -> Error {
             Error::new(kind, format!("SQL Server: {} (error {}){hint}", error.message(), error.code()))
                 .caused_by(source.clone())
         }
-        // The driver goes on with advice for who calls it in Rust.
+        // The driver adds advice for Rust callers.
         TdsError::Tls(why) => {
             let why = why.split(". To connect").next().unwrap_or_default();
             Error::new(kind, format!("SQL Server: no encrypted connection: {why}; {TLS_HINT}"))
@@ -84,14 +84,14 @@ pub(crate) fn described(kind: ErrorKind, source: TdsError) -> Error {
     }
 }
 
-/// Duplicate keys, truncated texts and failed conversions are shown with the value.
+/// Whether the error's text repeats a value. Duplicate keys, truncated texts and failed conversions do.
 fn repeats_values(code: u32) -> bool {
     matches!(code, 2627 | 2601 | 2628 | 8152 | 245 | 248 | 8114 | 547)
 }
 
 fn kind_of(error: &TdsError) -> ErrorKind {
     match error {
-        // From this severity on the server ends the connection.
+        // From this severity on, the server closes the connection.
         TdsError::Server(error) if error.class() >= FATAL => ErrorKind::Unavailable,
         TdsError::Server(error) if error.code() == UNNUMBERED => kind_of_unnumbered(error.message()),
         TdsError::Server(error) => kind_of_number(error.code()),
@@ -106,14 +106,15 @@ fn kind_of(error: &TdsError) -> ErrorKind {
 fn kind_of_number(code: u32) -> ErrorKind {
     match code {
         // Deadlock, lock timeout, a snapshot that is too old, a transaction that was rolled back or cannot go on; the
-        // same in memory-optimised tables; and what our own texts refuse to commit.
+        // same in memory-optimised tables; and transactions that our own texts refuse to commit.
         1205 | 1222 | 3935 | 3951 | 3960 | 3961 | 3966 | 3998 | 3930 | 3902 | 3903 | 41301 | 41302 | 41305 | 41325
         | 41839 | 51005 | 51006 => ErrorKind::NotCommitted,
-        // Out of locks, memory, versions, disk, log; read-only; the server or the database is going away or comes back.
+        // Out of locks, memory, versions, disk or log; read-only; the server or the database is shutting down or
+        // starting.
         1204 | 701 | 802 | 845 | 8628 | 8645 | 8651 | 3958 | 3967 | 1101 | 1105 | 9002 | 3906 | 3908 | 596 | 615
         | 617 | 669 | 921 | 922 | 926 | 927 | 942 | 952 | 976 | 978 | 979 | 982 | 983 | 1132 | 4221 | 6005 | 17142
         | 17197 | 18401 | 18451 => ErrorKind::Unavailable,
-        // The network, and what Azure says when it moves a database or has too much to do.
+        // The network, and what Azure reports when it moves a database or is overloaded.
         20
         | 64
         | 121
@@ -138,7 +139,7 @@ fn kind_of_number(code: u32) -> ErrorKind {
         | 42108
         | 42109
         | 49918..=49920 => ErrorKind::Unavailable,
-        // Who we are, which database, and what we may do there.
+        // Login, database and permissions.
         18452
         | 18456
         | 18470
@@ -165,7 +166,7 @@ fn kind_of_number(code: u32) -> ErrorKind {
     }
 }
 
-/// Only its text tells them apart.
+/// Only the text distinguishes these errors.
 fn kind_of_unnumbered(message: &str) -> ErrorKind {
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     if says(&["deadlock detected", "lock timeout", "could not serialize", "could not obtain lock", "concurrently"]) {

@@ -23,8 +23,8 @@ use crate::support::error::Result;
 pub type MssqlOptions = ServerOptions<Mssql>;
 
 impl MssqlOptions {
-    /// A store in the database at `url`, which may also be a connection string of the .NET world. Connections are
-    /// encrypted and the server's certificate is checked, unless it is told otherwise there.
+    /// A store in the database at `url`, which may also be a .NET connection string. Connections are encrypted and the
+    /// server's certificate is checked, unless the URL or the connection string says otherwise.
     ///
     /// ```
     /// use postroom::mssql::MssqlOptions;
@@ -44,8 +44,8 @@ impl MssqlOptions {
         Ok(Self { target, settings: Settings::new(name, TableNames::infra_capitals()) })
     }
 
-    /// Whether [`new`](Self::new) would take this text for its own: a URL of SQL Server, or a connection string that
-    /// begins with one of the settings it knows.
+    /// Whether [`new`](Self::new) would accept this text: a URL of SQL Server, or a connection string that begins with
+    /// one of the settings it knows.
     ///
     /// ```
     /// use postroom::mssql::MssqlOptions;
@@ -58,18 +58,18 @@ impl MssqlOptions {
         connection_string::is_ours(text)
     }
 
-    /// A store in the database that this configuration leads to.
+    /// A store in the database that this configuration points to.
     pub fn with(target: Config) -> Self {
         let target = MssqlTarget::new(target, false);
         Self { target, settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
     }
 
-    /// A connection of your own, made in the same way as the store's.
+    /// Opens a connection for your own use, in the same way as the store does.
     pub async fn connect(&self) -> Result<MssqlConnection> {
         self.target.connect().await
     }
 
-    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    /// Examines the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
         let facts = Box::pin(examine::<Mssql>(self.target.clone(), &self.settings, QUESTIONS)).await?;
         Ok(doctor::report(&facts))

@@ -1,5 +1,6 @@
-//! MySQL 8 and MariaDB. Under READ COMMITTED: rows are found through an index, locked, and written by their number.
-//! MySQL sets columns from left to right, and each later one sees what the earlier ones became.
+//! MySQL 8 and MariaDB. Transactions run under READ COMMITTED: rows are found through an index, locked, and written by
+//! their number. MySQL sets columns from left to right, and each later assignment sees the new values of the earlier
+//! ones.
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
@@ -15,21 +16,22 @@ macro_rules! clock {
     };
 }
 
-/// Whether nothing can be written: on a replica, or on a primary that was demoted. Newer servers of MariaDB have more
-/// words for it than on and off.
+/// Whether nothing can be written: on a replica, or on a primary that was demoted. Newer versions of MariaDB have more
+/// values for it than on and off.
 macro_rules! read_only {
     () => {
         "CAST(@@global.read_only AS CHAR) NOT IN ('OFF', '0')"
     };
 }
 
-/// Begins one of our own transactions and answers with the server's time and whether it is read-only: one trip.
+/// Begins one of our own transactions. Answers with the server's time and whether it is read-only, in one round trip.
 pub(crate) const BEGIN: &str =
     concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT ", clock!(), ", ", read_only!());
-/// For connections that only run our own statements: one that commits itself runs at this level too.
+/// For connections that only run our own statements: a statement that commits by itself runs at this level too.
 pub(crate) const FOR_VERBS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
-/// Begins a handler's transaction. A deadlock rolls it back as a whole: then the savepoint is gone, and what a handler
-/// that overlooked it writes next must not commit by itself. It answers as ours do.
+/// Begins a handler's transaction. A deadlock rolls the whole transaction back, and the savepoint is gone with it. If
+/// the handler ignores the deadlock, its next write must not commit by itself. The answer is the same as for our own
+/// transactions.
 pub(crate) const BEGIN_HANDLER: &str = concat!(
     "SET autocommit = 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
      START TRANSACTION; SAVEPOINT postroom_handler; SELECT ",
@@ -37,11 +39,11 @@ pub(crate) const BEGIN_HANDLER: &str = concat!(
     ", ",
     read_only!()
 );
-/// Undoes a transaction, and says whether the next one could write: one trip.
+/// Rolls a transaction back, and answers whether the next one could write, in one round trip.
 pub(crate) const ROLL_BACK: &str = concat!("ROLLBACK; SELECT ", clock!(), ", ", read_only!());
-/// Fails when the transaction is no longer the one that was begun.
+/// Fails if the transaction is no longer the one that was begun.
 pub(crate) const RELEASE_HANDLER: &str = "RELEASE SAVEPOINT postroom_handler";
-/// What a server must say of itself before we trust it: its time, whether it is read-only, its version.
+/// What a server must report before we trust it: its time, whether it is read-only, and its version.
 pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", ", read_only!(), ", version()");
 /// Keeps two programs from deploying the schema at once.
 pub(crate) const DEPLOY_LOCK: &str = "SELECT CAST(GET_LOCK('postroom_schema', 60) AS SIGNED)";
@@ -52,14 +54,14 @@ pub(crate) const MYSQL: Dialect = Dialect {
     casts: false,
     words: &[
         ("bytes", "CAST(octet_length(payload) AS SIGNED)"),
-        // Without these it would look through the whole table, in the order of the numbers.
+        // Without these conditions the server would scan the whole table, in the order of the numbers.
         ("by_work", " FORCE INDEX ({n}_work)"),
         ("by_expiry", " FORCE INDEX ({n}_expiring)"),
         ("by_finished", " FORCE INDEX ({n}_finished)"),
         ("lock", " FOR UPDATE"),
         ("skip", " FOR UPDATE SKIP LOCKED"),
-        // Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise.
-        // Each is a list of names between line breaks, and whether these alone are meant or all but these.
+        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. Each is a
+        // list of names between line breaks, with a flag that says whether it means only these or all but these.
         (
             "among",
             "CASE WHEN {here}
@@ -68,8 +70,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
                         AND LOCATE(CONCAT({br}, {destination}, {br}), ?10) > 0) = ?11 END",
         ),
         ("br", "CHAR(10 USING utf8mb4)"),
-        // What a claim reads: the message, where it stood, and how large it is. A large payload is read afterwards, if
-        // there is room for it: an answer comes as a whole.
+        // The columns that a claim reads: the message, its position, and its size. A large payload is read afterwards,
+        // if there is room for it, because an answer arrives as a whole.
         (
             "claimed",
             "SELECT {message|IF(OCTET_LENGTH(payload) <= GREATEST(?6 DIV ?2, 1), payload, NULL)}, visible_at,
@@ -140,8 +142,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ..shared::QUEUE
     },
     in_state: InStateSql {
-        // Each by itself: counting them here takes a temporary table with so wide a key that it goes to the disk, and
-        // five times as long as sending them.
+        // Each row separately: counting them on the server needs a temporary table whose key is so wide that it goes to
+        // disk, and takes five times as long as sending the rows.
         groups: "SELECT topic, {party}, {error}, 1, processed_at, processed_at, seq
              FROM {t}{by_finished} WHERE state = {state} AND seq >= ?1",
         ..shared::IN_STATE
@@ -153,7 +155,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ),
         rows: "DELETE FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2",
         ended: shared::ENDED,
-        // An index on the time they were last seen would have every row in it: all that were only seen are looked at.
+        // An index on the time they were last seen would contain every row. Instead, all rows that were only seen are
+        // scanned.
         seen: Old { rows: "state = {state} AND processed_at IS NULL AND last_seen_at < ?1", age: "last_seen_at" },
     },
     questions: QuestionSql {
@@ -194,6 +197,6 @@ pub(crate) const MYSQL: Dialect = Dialect {
 
 const INBOX_INSERT: &str = "INSERT INTO {t} ({new}, state) VALUES ({new_values}, 0)";
 
-/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+/// For a test only: a settle that does not check who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
 pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: Some("a.o IS NOT NULL") };

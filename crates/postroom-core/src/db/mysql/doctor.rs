@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: what their settings mean for messages.
+//! Judges what the settings of MySQL and MariaDB mean for messages.
 
 mod questions;
 
@@ -9,7 +9,7 @@ use crate::db::mysql::driver_sqlx_09::is_new_enough;
 use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
 const MIB: i64 = 1 << 20;
-/// So many old versions of rows wait to be cleared away.
+/// More old row versions than this, waiting to be purged, are a problem.
 const HISTORY_LONG: i64 = 1_000_000;
 
 pub(crate) fn report(database: &str, facts: &Facts) -> Report {
@@ -52,7 +52,7 @@ fn flush_at_commit(facts: &Facts) -> Option<Finding> {
     let name = "innodb_flush_log_at_trx_commit";
     let value = facts.text(name)?;
     let means = match value {
-        // MariaDB's 3 flushes more often still.
+        // MariaDB's value 3 flushes even more often.
         "1" | "3" => return Some(Finding::ok(name, value, "commits reach the disk")),
         "0" => "commits are written once a second: a crash of the server alone loses the last second",
         _ => "commits are flushed once a second: a power cut or a crash of the machine loses the last second",
@@ -60,7 +60,7 @@ fn flush_at_commit(facts: &Facts) -> Option<Finding> {
     Some(Finding::new(Level::Danger, name, value, means, "innodb_flush_log_at_trx_commit = 1"))
 }
 
-/// With a binary log, a transaction that is not in it is undone when the server recovers.
+/// With a binary log, a transaction that is not in it is rolled back when the server recovers.
 fn sync_binlog(facts: &Facts) -> Option<Finding> {
     let name = "sync_binlog";
     let value = facts.text(name).filter(|_| facts.is_on("log_bin") == Some(true))?;
@@ -73,7 +73,7 @@ fn binlog_format(facts: &Facts) -> Option<Finding> {
     let name = "binlog_format";
     let value = facts.text(name).filter(|_| facts.is_on("log_bin") == Some(true))?;
     let means = "the server refuses writes under READ COMMITTED, which is what claims need";
-    let fine = Finding::ok(name, value, "rows are logged as they are");
+    let fine = Finding::ok(name, value, "changes are logged row by row");
     Some(fine.only_if(!value.eq_ignore_ascii_case("STATEMENT"), (Level::Danger, means, "binlog_format = ROW")))
 }
 
@@ -128,12 +128,12 @@ fn galera(facts: &Facts) -> Option<Finding> {
 
 fn replication(facts: &Facts) -> Option<Finding> {
     if facts.is_on("slave_running") == Some(true) {
-        let means = "this server copies another one: what is written here may be overwritten, and is not there";
+        let means = "this server is a replica: writes here may be overwritten, and do not reach the primary";
         return Some(Finding::new(Level::Warning, "replication", "replica", means, "connect to the primary"));
     }
     let replicas = facts.number("slaves_connected")?;
     Some(match replicas {
-        0 => Finding::ok("replication", "none", "no replica is connected: what this server loses is lost"),
+        0 => Finding::ok("replication", "none", "no replica is connected: data that this server loses is lost"),
         _ => {
             let means =
                 format!("{replicas} connected; unless it is semi-synchronous, failing over loses the last commits");
@@ -146,13 +146,13 @@ fn replication(facts: &Facts) -> Option<Finding> {
 fn isolation(facts: &Facts) -> Option<Finding> {
     let name = "transaction_isolation";
     let value = facts.text(name).or_else(|| facts.text("tx_isolation"))?;
-    Some(Finding::ok(name, value, "for your own transactions; ours and handlers' are READ COMMITTED"))
+    Some(Finding::ok(name, value, "it applies to your own transactions; ours and those of handlers are READ COMMITTED"))
 }
 
 fn history(facts: &Facts) -> Option<Finding> {
     let length = facts.number("innodb_history_list_length")?;
     let (name, value) = ("history list length", length.to_string());
-    let means = "an old transaction keeps the server from clearing away what was done since: claims get slower";
+    let means = "an old transaction keeps the server from purging old row versions: claims get slower";
     let wrong = (Level::Warning, means, "end it: information_schema.innodb_trx shows the oldest");
     Some(Finding::ok(name, value, "nothing keeps old rows for long").only_if(length <= HISTORY_LONG, wrong))
 }
@@ -177,7 +177,7 @@ fn engines(facts: &Facts) -> Vec<Finding> {
         return fine.into_iter().collect();
     }
     let finding = |(table, engine): &(&str, &str)| {
-        let means = "this engine has no transactions: nothing that is promised holds";
+        let means = "this engine has no transactions: none of the guarantees hold";
         let advice = format!("ALTER TABLE {table} ENGINE = InnoDB");
         Finding::new(Level::Danger, &format!("storage engine of {table}"), *engine, means, advice)
     };

@@ -16,9 +16,9 @@ use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// The row was there before.
+/// The row already existed.
 const DUPLICATE: u16 = 1062;
-/// What was begun with this savepoint is gone.
+/// The transaction that was begun with this savepoint is gone.
 const NO_SUCH_SAVEPOINT: u16 = 1305;
 
 /// One of our connections.
@@ -30,7 +30,7 @@ pub(crate) struct MySqlServerConnection {
 
 impl MySqlServerConnection {
     pub(crate) async fn connect(target: &Reach<MySql>, purpose: Purpose) -> Result<Self> {
-        // Each statement would be formatted for a line nobody reads; what the store does is told by us.
+        // The driver would format each statement for a log line that nobody reads; we log what the store does.
         let options = target.options().disable_statement_logging();
         let mut conn = MySqlConnection::connect_with(&options).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
@@ -107,7 +107,7 @@ impl ServerConnection for MySqlServerConnection {
     }
 }
 
-/// `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
+/// Accepts versions such as `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
 pub(crate) fn is_new_enough(version: &str) -> bool {
     let is_mariadb = version.contains("MariaDB");
     let plain = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
@@ -160,7 +160,7 @@ fn bound(statement: &Statement) -> Query<'_, MySql, MySqlArguments> {
         Value::Text(value) => query.bind(value.as_deref()),
         Value::Bytes(value) => query.bind(value.as_deref()),
         Value::Uuid(value) => query.bind(*value),
-        // Batches travel as rows here.
+        // Batches travel as rows on MySQL.
         Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => query,
     })
 }
@@ -176,7 +176,7 @@ impl Row for MySqlRow {
         bytes
             .map(std::str::from_utf8)
             .transpose()
-            .map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
+            .map_err(|source| Error::new(ErrorKind::Corrupt, "a value is not text").caused_by(source))
     }
 
     fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {

@@ -26,7 +26,7 @@ use crate::support::error::{Error, Result};
 pub type MySqlOptions = ServerOptions<MySql>;
 
 impl MySqlOptions {
-    /// A store in the database at `url`. TLS is chosen there: `ssl-mode=VERIFY_IDENTITY`.
+    /// A store in the database at `url`. The URL also chooses TLS: `ssl-mode=VERIFY_IDENTITY`.
     pub fn new(url: &str) -> Result<Self> {
         check_scheme(url, ["mysql", "mariadb"])?;
         let target = MySqlConnectOptions::from_str(url)
@@ -34,19 +34,19 @@ impl MySqlOptions {
         Ok(Self::with(target))
     }
 
-    /// A store in the database that these options lead to.
+    /// A store in the database that these options point to.
     pub fn with(target: MySqlConnectOptions) -> Self {
         Self::reaching(Reach::Told(target))
     }
 
-    /// A store in the database of a pool of the caller's. Host, credentials and TLS are those of the pool, read anew
+    /// A store in the database of the caller's pool. Host, credentials and TLS are those of the pool, read again
     /// whenever a connection is opened. Give rotated credentials to the pool
-    /// ([`set_connect_options`](sqlx::Pool::set_connect_options)), and the store has them too.
+    /// ([`set_connect_options`](sqlx::Pool::set_connect_options)), and the store uses them too.
     ///
     /// The store does not borrow connections from the pool. It opens its own: one for each handler that is writing, at
-    /// most [`connections`](Self::connections); and two to six for its own verbs, so that a lease is renewed in time
-    /// even when handlers have used up everything else. They have settings of their own, which is why the pool's hooks,
-    /// such as `after_connect`, do not run on them.
+    /// most [`connections`](Self::connections); and two to six for its own statements, so that a lease is renewed in
+    /// time even when handlers have used up everything else. These connections have their own settings, so the pool's
+    /// hooks, for example `after_connect`, do not run on them.
     ///
     /// ```no_run
     /// # async fn open(pool: sqlx::MySqlPool) -> postroom::Result<()> {
@@ -62,7 +62,7 @@ impl MySqlOptions {
         Self { target, settings: Settings::new(name, TableNames::infra_prefix()) }
     }
 
-    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    /// Examines the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
         let facts = examine::<MySql>(self.target.clone(), &self.settings, QUESTIONS).await?;
         Ok(doctor::report(self.target.options().get_database().unwrap_or("none"), &facts))

@@ -1,5 +1,5 @@
-//! PostgreSQL. A row that is read to be written is locked on the way; rows that others hold are passed over. The CTE of
-//! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
+//! PostgreSQL. A row that is read to be written is locked at the same time; rows that others have locked are skipped.
+//! The CTE of a claim is materialized: as a subquery, a nested loop would run it again for each row and claim them all.
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
@@ -17,7 +17,7 @@ pub(crate) use session::{
     ROLL_BACK, SEAL,
 };
 
-/// A claim in one statement, of the rows for which this holds too.
+/// A claim in one statement, of the rows for which this condition holds too.
 macro_rules! claim {
     ($among:literal) => {
         concat!(
@@ -54,8 +54,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         ("lock", " FOR UPDATE"),
         ("skip", " FOR UPDATE SKIP LOCKED"),
         ("durable", durable!()),
-        // Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise.
-        // Each is a list of names between line breaks, and whether these alone are meant or all but these.
+        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. Each is a
+        // list of names between line breaks, with a flag that says whether it means only these or all but these.
         (
             "among",
             "CASE WHEN {here} THEN (strpos(topic, chr(10)) = 0
@@ -70,7 +70,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     create_schema: Some("CREATE SCHEMA IF NOT EXISTS {schema};\n\n"),
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 1,
-    // `state + 0`: with `state = 1` the planner may walk the index of leased rows instead of using the primary key.
+    // `state + 0`: with `state = 1` the planner may scan the index of leased rows instead of using the primary key.
     fence: Fence {
         one: "state + 0 = 1 AND owner = ?2::uuid AND claim_no = ?3::bigint",
         each: Some("state + 0 = 1 AND owner = a.o AND claim_no = a.c"),
@@ -148,7 +148,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         seen: shared::SEEN,
     },
     questions: shared::QUESTIONS,
-    // The conflict's column is not named: that would take the right to read it.
+    // The column of the conflict is not named: naming it would require the permission to read it.
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
     inbox_alone: InboxSql {
@@ -163,8 +163,9 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         ..shared::INBOX
     },
     accept_seen: None,
-    // A twin's transaction holds the lock: nobody waits for it. Locks are the database's, so the key tells our table
-    // from those of other tenants; the length of the source tells a/b and c from a and b/c.
+    // Another transaction with the same message holds the lock, and nobody waits for it. Locks belong to the whole
+    // database, so the key distinguishes our table from those of other tenants; the length of the source distinguishes
+    // a/b and c from a and b/c.
     arrive: Arrive::Answered(
         "WITH twin AS MATERIALIZED (
              SELECT pg_try_advisory_xact_lock(hashtextextended(
@@ -185,7 +186,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     )),
 };
 
-/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+/// For a test only: a settle that does not check who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
 pub(crate) const NO_FENCE: Fence =
     Fence { one: "(?2::uuid IS NOT NULL OR ?3::bigint IS NOT NULL)", each: Some("a.o IS NOT NULL") };

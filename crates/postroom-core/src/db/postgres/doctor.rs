@@ -1,4 +1,4 @@
-//! PostgreSQL: what its settings mean for messages.
+//! Judges what the settings of PostgreSQL mean for messages.
 
 mod questions;
 
@@ -10,7 +10,7 @@ use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, se
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
-/// So many transactions have passed since a snapshot that is still held was taken.
+/// A snapshot is old when more transactions than this have passed since it was taken.
 const SNAPSHOT_OLD: i64 = 1_000_000;
 const DEAD_ROWS_MANY: i64 = 100_000;
 
@@ -71,16 +71,16 @@ fn full_page_writes(facts: &Facts) -> Option<Finding> {
     Some(fine.only_if(facts.is_on("full_page_writes")?, (Level::Danger, means, advice)))
 }
 
-/// Our own transactions turn it on where it is off; the user's do not.
+/// Our own transactions turn it on where it is off; the user's transactions do not.
 fn synchronous_commit(facts: &Facts) -> Option<Finding> {
     let name = "synchronous_commit";
     let value = facts.text(name)?;
     let has_standbys = facts.text("synchronous_standby_names").is_some_and(|names| !names.is_empty());
     Some(match value {
         "off" => {
-            let means = "a crash of the server can undo your own transactions of the last moments, with the messages \
-                         in them; claims, arrivals and handlers turn it on for themselves";
-            Finding::new(Level::Warning, name, value, means, "on, for every role that commits what must not be lost")
+            let means = "a crash of the server can lose your own last transactions, with the messages in them; claims, \
+                         arrivals and handlers turn it on for themselves";
+            Finding::new(Level::Warning, name, value, means, "on, for every role whose commits must not be lost")
         }
         "local" | "remote_write" if has_standbys => {
             let means = "a commit does not wait until a standby has it on disk: failing over can lose it";
@@ -90,13 +90,12 @@ fn synchronous_commit(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// The same setting where it is set for a role or for the database.
+/// The same setting, where it is set for a role or for the database.
 fn overrides(facts: &Facts) -> Vec<Finding> {
     let off = facts.under("override.").filter(|(_, value)| *value == "off");
     let finding = |(role, value): (&str, &str)| {
         let setting = format!("synchronous_commit of {role}");
-        let means =
-            "a crash of the server can undo its own transactions of the last moments, with the messages in them";
+        let means = "a crash of the server can lose the role's last transactions, with the messages in them";
         let advice = format!("ALTER ROLE {role} RESET synchronous_commit (or ALTER DATABASE)");
         Finding::new(Level::Warning, &setting, value, means, advice)
     };
@@ -107,7 +106,7 @@ fn replicas(facts: &Facts) -> Option<Finding> {
     let (names, replicas) = (facts.text("synchronous_standby_names")?, facts.number("replicas").unwrap_or(0));
     let name = "synchronous_standby_names";
     Some(match (names, replicas) {
-        ("", 0) => Finding::ok(name, "none", "no replica is connected: what this server loses is lost"),
+        ("", 0) => Finding::ok(name, "none", "no replica is connected: data that this server loses is lost"),
         ("", _) => {
             let means = format!("{replicas} connected, none synchronous: failing over loses the last commits");
             let advice = "name a synchronous standby, if a failover must lose nothing";
@@ -115,7 +114,7 @@ fn replicas(facts: &Facts) -> Option<Finding> {
         }
         (_, 0) => {
             let means = "no standby is connected: every commit waits until one is";
-            Finding::new(Level::Warning, name, names, means, "bring a standby back, or take its name out")
+            Finding::new(Level::Warning, name, names, means, "bring a standby back, or remove its name")
         }
         _ => Finding::ok(name, names, format!("{replicas} connected")),
     })
@@ -123,8 +122,8 @@ fn replicas(facts: &Facts) -> Option<Finding> {
 
 fn autovacuum(facts: &Facts) -> Option<Finding> {
     let value = facts.text("autovacuum")?;
-    let means = "every claim steps over the rows that were claimed before it: the queue gets slower without end";
-    let fine = Finding::ok("autovacuum", value, "what was claimed and done is cleared away");
+    let means = "every claim skips over the dead rows of earlier claims: the queue gets slower and slower";
+    let fine = Finding::ok("autovacuum", value, "dead rows are removed");
     Some(fine.only_if(facts.is_on("autovacuum")?, (Level::Warning, means, "autovacuum = on")))
 }
 
@@ -133,15 +132,15 @@ fn old_transactions(facts: &Facts) -> Option<Finding> {
     let open = [facts.number("oldest_transaction_seconds"), facts.number("oldest_prepared_seconds")];
     let Some(seconds) = open.into_iter().flatten().max() else {
         return facts.is_on("sees_others").map(|sees| match sees {
-            true => Finding::ok(name, "none", "nobody else has a transaction open"),
+            true => Finding::ok(name, "none", "no other session has a transaction open"),
             false => {
                 let means = "this role does not see how long others have had transactions open";
-                Finding::new(Level::Notice, name, "not visible", means, "GRANT pg_read_all_stats, to have it watched")
+                Finding::new(Level::Notice, name, "not visible", means, "GRANT pg_read_all_stats, to check it")
             }
         });
     };
     let value = format!("{seconds} s");
-    let means = "while it is open nothing that was done since can be cleared away: claims get slower";
+    let means = "while it is open, vacuum cannot remove rows that died since: claims get slower";
     let advice = "end it (pg_stat_activity, pg_prepared_xacts), and set idle_in_transaction_session_timeout";
     Some(match seconds {
         HOUR.. => Finding::new(Level::Warning, name, value, means, advice),
@@ -153,8 +152,8 @@ fn old_transactions(facts: &Facts) -> Option<Finding> {
 fn old_snapshots(facts: &Facts) -> Option<Finding> {
     let age = facts.number("oldest_snapshot_age")?;
     let (name, value) = ("oldest snapshot", format!("{age} transactions"));
-    let means = "rows that were done since it was taken cannot be cleared away: claims get slower";
-    let advice = "end what holds it: pg_stat_activity, pg_replication_slots, pg_prepared_xacts";
+    let means = "vacuum cannot remove rows that died since it was taken: claims get slower";
+    let advice = "end the transaction or slot that holds it: pg_stat_activity, pg_replication_slots, pg_prepared_xacts";
     let wrong = (Level::Warning, means, advice);
     Some(Finding::ok(name, value, "nothing keeps old rows for long").only_if(age <= SNAPSHOT_OLD, wrong))
 }
@@ -163,24 +162,24 @@ fn isolation(facts: &Facts) -> Option<Finding> {
     let name = "default_transaction_isolation";
     let value = facts.text(name)?;
     Some(if value == "read committed" {
-        Finding::ok(name, value, "for handlers and for your own transactions; ours are READ COMMITTED whatever it is")
+        Finding::ok(name, value, "it applies to handlers and your own transactions; ours are always READ COMMITTED")
     } else {
-        let means = "handlers run at this level, ours do not: two of them that touch the same rows may fail each \
-                     other, and are run again at once, a few times";
+        let means = "handlers run at this level, ours do not: two of them that touch the same rows may make each \
+                     other fail; they are retried at once, a few times";
         let advice = "read committed, unless your own code relies on it";
         Finding::new(Level::Notice, name, value, means, advice)
     })
 }
 
-/// A server process that is older than our connection was opened for somebody else.
+/// A server process that is older than our connection was opened for another client.
 fn pooler(facts: &Facts) -> Option<Finding> {
     let (server, ours) = (facts.number("backend_age_micros")?, facts.number("our.age_micros")?);
     let (name, is_declared) = ("pooler", facts.is_on("our.pooler")?);
     Some(match (server > ours, is_declared) {
         (true, true) => Finding::ok(name, "yes", "it is declared: nothing depends on one connection for long"),
         (true, false) => {
-            let means = "a pooler stands before the server: if it gives each transaction another connection, prepared \
-                         statements get lost there";
+            let means = "there is a pooler in front of the server: if it gives each transaction another connection, \
+                         prepared statements get lost";
             let advice = "unless it pools sessions: `pooler = true` in [store], `?pooler=true` in the URL, or \
                           PostgresOptions::behind_pooler()";
             Finding::new(Level::Warning, name, "yes", means, advice)
@@ -200,14 +199,14 @@ fn table(facts: &Facts, queue: &str) -> Vec<Finding> {
         findings.push(Finding::new(Level::Danger, &format!("{queue} table"), "not logged", means, advice));
     }
     if fact("autovacuum").is_some_and(|value| !matches!(value, "on" | "true" | "yes" | "1")) {
-        let means = "every claim steps over the rows that were claimed before it: the queue gets slower without end";
+        let means = "every claim skips over the dead rows of earlier claims: the queue gets slower and slower";
         let advice = "ALTER TABLE … RESET (autovacuum_enabled)";
         findings.push(Finding::new(Level::Warning, &format!("{queue} autovacuum"), "off", means, advice));
     }
     if let (Some(dead), Some(live)) = (number("dead_rows"), number("live_rows")) {
         let (name, value) = (format!("{queue} dead rows"), format!("{dead}, {live} live"));
         findings.push(if dead > DEAD_ROWS_MANY.max(live) {
-            let means = "vacuum does not keep up, or an old snapshot keeps it from its work: claims get slower";
+            let means = "vacuum does not keep up, or an old snapshot blocks it: claims get slower";
             Finding::new(Level::Warning, &name, value, means, "look for old transactions, then VACUUM the table")
         } else {
             Finding::ok(&name, value, "vacuum keeps up")

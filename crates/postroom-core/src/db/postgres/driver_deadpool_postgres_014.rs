@@ -1,4 +1,4 @@
-//! deadpool_postgres 0.14: its transactions wrap those of tokio_postgres. The guards of bb8 give the latter themselves.
+//! deadpool_postgres 0.14: its transactions wrap those of tokio_postgres. The guards of bb8 return the latter directly.
 
 use deadpool_postgres::Transaction;
 

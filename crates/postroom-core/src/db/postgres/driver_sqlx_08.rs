@@ -1,4 +1,4 @@
-//! sqlx 0.8 on PostgreSQL. Only the caller's own connection: the store's are those of sqlx 0.9.
+//! sqlx 0.8 on PostgreSQL, for the caller's own connection only: the store's connections are those of sqlx 0.9.
 
 use sqlx_core_08::Error as SqlxError;
 use sqlx_core_08::query::{Query, query};

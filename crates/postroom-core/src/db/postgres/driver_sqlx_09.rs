@@ -17,7 +17,7 @@ use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// Where the server is, and whether a pooler stands before it.
+/// The address of the server, and whether there is a pooler in front of it.
 #[derive(Clone, Debug)]
 pub(crate) struct PgTarget {
     pub(crate) reach: Reach<Postgres>,
@@ -25,12 +25,12 @@ pub(crate) struct PgTarget {
 }
 
 impl PgTarget {
-    /// What to connect with now.
+    /// The options to connect with now.
     pub(crate) fn options(&self) -> PgConnectOptions {
-        // Each statement would be formatted for a line nobody reads; what the store does is told by us.
+        // The driver would format each statement for a log line that nobody reads; we log what the store does.
         let options = self.reach.options().application_name("postroom").disable_statement_logging();
         if self.is_pooled {
-            // Without a number of digits to ask for: PgBouncer refuses settings at the start that it does not know.
+            // Without `extra_float_digits`: PgBouncer refuses startup settings that it does not know.
             return options.statement_cache_capacity(0).extra_float_digits(None);
         }
         options
@@ -43,7 +43,7 @@ pub(crate) struct PgServerConnection {
     conn: PgConnection,
     patience: Patience,
     is_pooled: bool,
-    /// Whether it has none of the settings for verbs: each transaction sets them for itself.
+    /// Whether it has none of the settings for our own statements. Then each transaction sets them for itself.
     is_plain: bool,
 }
 
@@ -66,14 +66,14 @@ impl PgServerConnection {
 
     conversation!(PgRow);
 
-    /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
+    /// Behind a pooler, a statement's name may belong to another client, or the next connection may not know it.
     fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
         bound(statement).persistent(!self.is_pooled)
     }
 }
 
-/// A pooler refuses settings that it does not know, even one that keeps a connection for each client. Then each
-/// transaction sets them for itself.
+/// Opens a connection. A pooler refuses settings that it does not know, even one that keeps a connection for each
+/// client. Then each transaction sets them for itself.
 async fn open(target: &PgTarget, wants_settings: bool) -> sqlx::Result<PgConnection> {
     if wants_settings {
         match PgConnection::connect_with(&target.options().options(FOR_VERBS)).await {

@@ -11,7 +11,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 
 impl Tx for Transaction<'_> {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
-        // With its types told, a statement needs one trip and works behind a pooler.
+        // With its types declared, a statement needs one round trip and works behind a pooler.
         let values: Vec<_> = statement.values.iter().map(typed).collect();
         let rows = self.execute_typed(&statement.sql, &values).await.map_err(failed)?;
         statement.check(rows)
@@ -37,7 +37,7 @@ fn failed(source: tokio_postgres::Error) -> Error {
         None => ErrorKind::Database,
     };
     let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { "" };
-    // The error itself says only that there is one, and its details may repeat values.
+    // The error itself only says that there is one, and its details may repeat values.
     let what = source.as_db_error().map_or_else(|| source.to_string(), |error| error.message().to_owned());
     Error::new(kind, format!("PostgreSQL: {what}{hint}")).caused_by(source)
 }

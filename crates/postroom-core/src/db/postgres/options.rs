@@ -27,8 +27,8 @@ use crate::support::error::{Error, Result};
 pub type PostgresOptions = ServerOptions<Postgres>;
 
 impl PostgresOptions {
-    /// A store in the database at `url`. TLS is chosen there: `sslmode=verify-full`; and `pooler=true` stands for
-    /// [`behind_pooler`](Self::behind_pooler).
+    /// A store in the database at `url`. The URL also chooses TLS: `sslmode=verify-full`; and `pooler=true` has the
+    /// same effect as [`behind_pooler`](Self::behind_pooler).
     pub fn new(url: &str) -> Result<Self> {
         check_scheme(url, ["postgres", "postgresql"])?;
         let (url, is_pooled) = without_pooler(url);
@@ -38,19 +38,19 @@ impl PostgresOptions {
         Ok(if is_pooled { options.behind_pooler() } else { options })
     }
 
-    /// A store in the database that these options lead to.
+    /// A store in the database that these options point to.
     pub fn with(target: PgConnectOptions) -> Self {
         Self::reaching(Reach::Told(target))
     }
 
-    /// A store in the database of a pool of the caller's. Host, credentials and TLS are those of the pool, read anew
+    /// A store in the database of the caller's pool. Host, credentials and TLS are those of the pool, read again
     /// whenever a connection is opened. Give rotated credentials to the pool
-    /// ([`set_connect_options`](sqlx::Pool::set_connect_options)), and the store has them too.
+    /// ([`set_connect_options`](sqlx::Pool::set_connect_options)), and the store uses them too.
     ///
     /// The store does not borrow connections from the pool. It opens its own: one for each handler that is writing, at
-    /// most [`connections`](Self::connections); two to six for its own verbs, so that a lease is renewed in time even
-    /// when handlers have used up everything else; and one that listens for news of other processes. They have settings
-    /// of their own, which is why the pool's hooks, such as `after_connect`, do not run on them.
+    /// most [`connections`](Self::connections); two to six for its own statements, so that a lease is renewed in time
+    /// even when handlers have used up everything else; and one that listens for notifications from other processes.
+    /// These connections have their own settings, so the pool's hooks, for example `after_connect`, do not run on them.
     ///
     /// ```no_run
     /// # async fn open(pool: sqlx::PgPool) -> postroom::Result<()> {
@@ -68,7 +68,7 @@ impl PostgresOptions {
     }
 
     /// For a pooler that gives each transaction another connection (PgBouncer's transaction mode): statements are not
-    /// kept prepared, and nobody listens for wake-ups, so workers in other processes look twice a second.
+    /// kept prepared, and the store does not listen for wake-ups, so workers in other processes poll twice a second.
     #[must_use]
     pub fn behind_pooler(mut self) -> Self {
         self.target.is_pooled = true;
@@ -76,9 +76,9 @@ impl PostgresOptions {
         self
     }
 
-    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    /// Examines the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
-        // Whatever was declared: a pooler that nobody knows of must not get in the way of the questions.
+        // In any case: an undeclared pooler must not get in the way of the questions.
         let target = PgTarget { is_pooled: true, ..self.target };
         let database = database_of(&target);
         let facts = examine::<Postgres>(target, &self.settings, QUESTIONS).await?;
@@ -90,7 +90,7 @@ fn database_of(target: &PgTarget) -> String {
     target.reach.options().get_database().unwrap_or("postgres").to_owned()
 }
 
-/// The URL without what it says of a pooler: that is for us, and not for the driver.
+/// The URL without its `pooler` parameter, which is for us and not for the driver, and whether that was set.
 fn without_pooler(url: &str) -> (String, bool) {
     let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), false) };
     let (ours, others): (Vec<_>, Vec<_>) = query.split('&').partition(|pair| pair.starts_with("pooler="));
@@ -99,7 +99,7 @@ fn without_pooler(url: &str) -> (String, bool) {
 }
 
 impl PostgresStore {
-    /// The settings of connections for its own statements: for a test that looks at their plans.
+    /// The settings of connections for our own statements, for a test that examines their plans.
     #[cfg(feature = "testing")]
     pub fn settings_for_verbs() -> &'static [(&'static str, &'static str)] {
         &crate::db::postgres::dialect::FOR_VERBS

@@ -1,5 +1,5 @@
-//! Wake-ups between processes: NOTIFY, sent outside the producer's transaction and not more often than every few
-//! milliseconds. Inside the transaction it would make commits wait for each other; without it workers poll.
+//! Wake-ups between processes: NOTIFY, sent outside the producer's transaction, at most once every few milliseconds.
+//! Inside the transaction it would make commits wait for each other. Without it, workers poll.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::support::clock::monotonic;
 use crate::support::task::in_background;
 use crate::telemetry;
 
-/// What rings in between is one ring.
+/// Wake-ups within this pause are sent as one.
 const PAUSE: Duration = Duration::from_millis(2);
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -30,7 +30,7 @@ pub(crate) struct Notify {
     channel: Option<Arc<str>>,
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
-    /// Until somebody waits for news.
+    /// `None` until a worker waits for wake-ups.
     ear: Mutex<Option<Ear>>,
     gone: DropGuard,
 }
@@ -58,7 +58,7 @@ impl Signal<Postgres> for Notify {
 
     fn tell(&self, queue: Queue, pool: &Arc<Pool<Postgres>>) {
         let Some(channel) = &self.channel else { return };
-        // Whoever rings may be past the end of the runtime: then the others poll.
+        // The caller may run after the end of the runtime. Then the other processes poll.
         if Handle::try_current().is_err() {
             return;
         }
@@ -93,7 +93,7 @@ impl Voice {
             tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
             if self.is_quiet() {
                 self.is_sending.store(false, Ordering::SeqCst);
-                // Somebody may have rung between the look and the store, and counts on us.
+                // Another caller may have signalled between the check and the store, and relies on this one.
                 if self.is_quiet() || self.is_sending.swap(true, Ordering::SeqCst) {
                     return;
                 }
@@ -105,7 +105,7 @@ impl Voice {
         !self.pending.iter().any(|pending| pending.load(Ordering::SeqCst))
     }
 
-    /// An error only costs the others some time: they poll.
+    /// Notifies other processes. An error only costs them some time, because they poll.
     async fn notify(&self, queue: Queue) {
         let Ok(mut link) = self.pool.get().await else { return };
         let text = |text: &str| Value::Text(Some(text.to_owned()));
@@ -122,12 +122,12 @@ struct Ear {
     channel: Arc<str>,
     name: String,
     wakes: [Wake; 2],
-    /// Whether a ring waits for its moment.
+    /// For each queue, whether a wake-up is waiting to be sent.
     pending: Arc<[AtomicBool; 2]>,
 }
 
 impl Ear {
-    /// Listens until the store is gone.
+    /// Listens until the store is dropped.
     async fn listen(self, store_is_gone: CancellationToken) {
         let listening = async {
             loop {
@@ -146,7 +146,7 @@ impl Ear {
         let pool = PgPoolOptions::new().max_connections(1).connect_with(self.target.options()).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen(&self.channel).await?;
-        // What came in before we listened was not heard.
+        // Rows that came in before we listened were not notified.
         self.wakes.iter().for_each(Wake::ring);
         loop {
             let Some(news) = listener.try_recv().await? else {
@@ -166,7 +166,7 @@ impl Ear {
             let pending = self.pending.clone();
             drop(in_background(async move {
                 tokio::time::sleep_until((monotonic() + pause).into()).await;
-                // What is heard from now on is a ring of its own.
+                // A notification from now on is a separate wake-up.
                 pending[queue].store(false, Ordering::SeqCst);
                 wake.ring_from_afar();
             }));

@@ -1,4 +1,4 @@
-//! Handlers on a database server: what is the same for all of them.
+//! The part of handling that is the same on every database server.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::store::{Admission, HandledMark, Stored};
 use crate::support::error::Result;
 use crate::work::handler::{Ack, Backend};
 
-/// What a handler is lent of a server's connection.
+/// Says what a handler borrows of a server's connection.
 pub trait Lends {
     /// The driver's own connection.
     type Lent: Send + 'static;

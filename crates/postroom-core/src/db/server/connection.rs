@@ -1,4 +1,4 @@
-//! What is the same for every driver that a store on a server runs on.
+//! The part of a connection that is the same for every driver.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use crate::db::server::Began;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// How long one of our connections waits for an answer. A server that died without a word, or one behind a broken
-/// network, never gives one; the connection is of no use after that.
+/// How long one of our connections waits for an answer. A server that died silently, or one behind a broken network,
+/// never answers; its connection cannot be used after that.
 #[derive(Debug)]
 pub(crate) struct Patience {
     pub(crate) limit: Duration,
@@ -30,26 +30,27 @@ impl Patience {
         answer
     }
 
-    /// What a server said of its time, and whether it is read-only. Nobody uses a connection to such a server again.
+    /// Records the time that a server reported, and whether it is read-only. A connection to a read-only server is not
+    /// used again.
     pub(crate) fn began(&mut self, said: i64, read_only: i64) -> Began {
         let is_read_only = read_only != 0;
         self.is_spent |= is_read_only;
         Began { said: Timestamp::from_micros(said), is_read_only }
     }
 
-    /// From now on the connection must not be used again.
+    /// Marks the connection: it must not be used again.
     pub(crate) fn spend(&mut self) {
         self.is_spent = true;
     }
 
-    /// Whether the connection must not be used again: it broke, did not answer, or leads to a server that is read-only.
-    /// Another connection may lead to the server that has taken over.
+    /// Whether the connection must not be used again: it broke, did not answer, or leads to a read-only server. Another
+    /// connection may lead to the server that has taken over.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent
     }
 }
 
-/// How a server is reached: with a password in it, and so never printed.
+/// The address of a server. It contains a password, so it is never printed.
 #[derive(Clone)]
 pub(crate) struct Unprinted<T>(pub(crate) T);
 
@@ -59,13 +60,13 @@ impl<T> std::fmt::Debug for Unprinted<T> {
     }
 }
 
-/// What a handler wrote last would commit by itself, without what it wrote first.
+/// The error of a transaction that ended inside the handler: its last writes would be committed without the first ones.
 pub(crate) fn ended_inside() -> Error {
-    let why = "the transaction ended inside the handler: after a deadlock, or by a statement that was broken off";
+    let why = "the transaction ended inside the handler: after a deadlock, or because a statement was interrupted";
     Error::new(ErrorKind::NotCommitted, why)
 }
 
-/// Deploying needs more than working does: whoever may not is told who must.
+/// Deploying needs more permissions than working does. The error says who must deploy.
 pub(crate) fn may_not_deploy(error: Error) -> Error {
     if error.kind() != ErrorKind::Unsupported {
         return error;

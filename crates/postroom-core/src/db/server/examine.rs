@@ -1,4 +1,4 @@
-//! Asking a server about itself. Whatever it says, a store is not opened: one that would be refused can be asked too.
+//! Asks a server about itself. No store is opened, so a server that a store would refuse can be examined too.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::support::clock::{Clock, Timestamp, micros, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::run_to_completion;
 
-/// So long a server may take to let us in, and to answer.
+/// How long a server may take to accept a connection, and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the server at `target` says of itself and of our tables.
+/// What the server at `target` reports about itself and about our tables.
 pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, questions: &[&str]) -> Result<Facts> {
     let verbs = SqlVerbs::new(E::DIALECT, settings.tables.clone(), None, E::DIALECT.fence);
     let questions = about(questions, &settings.tables);
     let listeners = if settings.notify { E::LISTENERS } else { 0 };
     let connections = settings.connections + settings.verb_connections() + listeners;
-    // Behind a pooler nothing runs outside a transaction.
+    // Behind a pooler, every statement runs in a transaction.
     let is_pooled = !settings.statements_alone;
     let manual = Some(settings.clock.clone()).filter(|clock| matches!(clock, Clock::Manual(_)));
     let asking = run_to_completion(async move {
@@ -31,7 +31,7 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
         facts.add("our.pooler", is_pooled);
         for question in &questions {
             ask(&mut link, question, &mut facts).await?;
-            // The first answer tells how old the server's end of the connection is.
+            // The first answer says how old the server's end of the connection is.
             if facts.text("our.age_micros").is_none() {
                 facts.add("our.age_micros", micros(began.elapsed()));
             }
@@ -41,14 +41,14 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
         if let Some(version) = verbs.schema_version(&mut link).await? {
             facts.add("schema.found", version);
             let now = manual.map_or(said.said, |clock| clock.now());
-            // The last question: who may not read the tables has heard everything else.
+            // This question is the last one: a user who may not read the tables already has all other answers.
             if version == verbs.statements.schema_version
                 && let Ok(ahead) = verbs.count_ahead(&mut link, now).await
             {
                 facts.add("times.ahead", ahead);
             }
         }
-        // A pooler closes the server's connection if it is left in the middle of a transaction.
+        // A pooler closes the server's connection if a transaction is left open on it.
         let _ = link.roll_back().await;
         Ok(facts)
     });
@@ -72,10 +72,11 @@ fn about(texts: &[&str], tables: &TableNames) -> Vec<Statement> {
     texts.iter().map(render).collect()
 }
 
-/// What the server refuses to tell is not known; that it cannot be reached is an error.
+/// Asks one question. If the server refuses to answer, the fact stays unknown; if it cannot be reached, that is an
+/// error.
 async fn ask(link: &mut impl ServerConnection, question: &Statement, facts: &mut Facts) -> Result<()> {
     let asked = Clock::Database.now();
-    // Behind a pooler only a transaction stays on one connection.
+    // Behind a pooler, only a transaction stays on one connection.
     link.begin().await?;
     let answers = link.query(question, |row| Ok((row.text(0)?, row.text(1)?))).await;
     let answered = Clock::Database.now();
@@ -95,7 +96,7 @@ async fn ask(link: &mut impl ServerConnection, question: &Statement, facts: &mut
     Ok(())
 }
 
-/// How far the server's clock was ahead of ours. It spoke somewhere between our question and its answer.
+/// How far the server's clock was ahead of ours. The server read its clock between our question and its answer.
 fn ahead(said: i64, asked: Timestamp, answered: Timestamp) -> i64 {
     let (earliest, latest) = (said - answered.as_micros(), said - asked.as_micros());
     if earliest <= 0 && latest >= 0 { 0 } else { (earliest + latest) / 2 }

@@ -1,5 +1,5 @@
-//! Group commit on our side of the wire: what many callers enqueue at the same time travels as one statement and
-//! commits once. Nobody waits for company: a lone message goes at once.
+//! Group commit on the client side: messages that many callers enqueue at the same time travel as one statement and
+//! commit once. No message waits for others to join it: a single message is sent at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,9 +11,9 @@ use crate::store::Stored;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
-/// So many groups are on their way at once: while one waits for the disk the next is written.
+/// How many groups are written at the same time: while one waits for the disk, the next is written.
 const GROUPS: usize = 2;
-/// So many messages in a group.
+/// The most messages in a group.
 const GROUP_ROWS_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct Caller {
 }
 
 impl Gatherer {
-    /// What waits now, up to a group's size; none ends the group that asks.
+    /// The callers that wait now, up to the size of a group; `None` ends the group that asks.
     fn next(&self) -> Option<Vec<Caller>> {
         let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if gathered.waiting.is_empty() {
@@ -48,7 +48,7 @@ impl Gatherer {
         Some(gathered.waiting.drain(..count).collect())
     }
 
-    /// Puts a caller in line; true when a group has to be begun for it.
+    /// Adds a caller to the waiting ones; true if a new group has to be started for it.
     fn join(&self, caller: Caller) -> bool {
         let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         gathered.waiting.push(caller);
@@ -91,7 +91,7 @@ async fn send_groups<E: Engine>(core: Arc<ServerShared<E>>) {
                     let _ = caller.reply.send(Ok(own));
                 }
             }
-            // One of several is at fault, or none: each for itself.
+            // One message of the group is at fault, or none is: each is tried by itself.
             Err(error) if callers.len() > 1 && !error.is_transient() => {
                 for caller in callers {
                     let _ = caller.reply.send(core.store(caller.messages).await);
@@ -102,7 +102,7 @@ async fn send_groups<E: Engine>(core: Arc<ServerShared<E>>) {
     }
 }
 
-/// The same news for each of a group.
+/// A copy of the error for each caller of a group.
 fn copy(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }

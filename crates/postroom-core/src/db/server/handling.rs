@@ -1,4 +1,5 @@
-//! A handler's transaction: the user's writes, the messages it enqueues and the ack commit together, or not at all.
+//! A handler's transaction: the user's writes, the messages it enqueues and the ack are committed together, or not at
+//! all.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::run_to_completion;
 use crate::telemetry;
 
-/// A transaction on a connection of its own. Dropped without an end, the connection is closed.
+/// A transaction on its own connection. If it is dropped before it ends, the connection is closed.
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 #[derive(Debug)]
 pub struct HandlerTx<E: Engine> {
     pub(super) link: Pooled<E>,
     pub(super) core: Arc<ServerShared<E>>,
     pub(super) enqueued: bool,
-    /// The mark it put, and when.
+    /// The mark that it set, and when.
     pub(super) marked: Option<(HandledMark, Timestamp)>,
 }
 
@@ -35,7 +36,7 @@ impl<E: Engine> HandlerTx<E> {
                 let mut link = core.handler_pool.get().await?;
                 match link.begin_for_handler().await.and_then(Began::writable) {
                     Ok(_) => return Ok(Self { link, core, enqueued: false, marked: None }),
-                    // After a restart of the server every idle connection is stale, after a failover read-only.
+                    // After a restart of the server every idle connection is stale; after a failover it is read-only.
                     Err(error)
                         if error.kind() == ErrorKind::Unavailable
                             && !link.is_fresh()
@@ -51,8 +52,9 @@ impl<E: Engine> HandlerTx<E> {
         .await
     }
 
-    /// Acknowledges, if there is something to, and commits. An error means that nothing of it is stored, or that nobody
-    /// can say: then the lease decides. Without an ack, that is an error of kind `InDoubt`.
+    /// Acknowledges, if there is something to acknowledge, and commits. An error means that nothing was stored, or that
+    /// the outcome is unknown: then the lease decides. Without an ack, an unknown outcome is an error of kind
+    /// `InDoubt`.
     pub(super) async fn commit(self, acked: Option<Acked>) -> Result<()> {
         run_to_completion(self.commit_to_the_end(acked)).await
     }
@@ -89,14 +91,14 @@ impl<E: Engine> HandlerTx<E> {
         Ok(())
     }
 
-    /// The last word before the commit.
+    /// The last statement before the commit.
     async fn seal(&mut self, ack: Option<&Statement>) -> Result<()> {
         let Some(ack) = ack else { return self.link.seal().await };
         self.link.check_open().await?;
         self.link.execute(ack).await.map(|_| ())
     }
 
-    /// Undoes everything. False when the connection is gone: then it is undone without us.
+    /// Rolls everything back. False if the connection is gone: then the server rolls it back by itself.
     pub(super) async fn roll_back(mut self) -> bool {
         let is_undone = self.link.roll_back().await.is_ok();
         if is_undone {
@@ -106,8 +108,8 @@ impl<E: Engine> HandlerTx<E> {
     }
 }
 
-/// Whether a commit without an answer was one. The row says: while the server still works on the commit it is locked,
-/// and the question waits.
+/// Whether a commit without an answer succeeded. The row shows it: while the server still works on the commit, the row
+/// is locked, and the question waits.
 async fn read_back<E: Engine>(
     core: &Arc<ServerShared<E>>,
     queue: Queue,
@@ -125,7 +127,7 @@ async fn read_back<E: Engine>(
     judged(committed.await, unanswered)
 }
 
-/// The same for one that acknowledged nothing. Its mark says; without a mark nobody does.
+/// The same for a transaction that acknowledged nothing. Its mark shows it; without a mark it stays unknown.
 async fn read_mark_back<E: Engine>(
     core: &Arc<ServerShared<E>>,
     marked: Option<(HandledMark, Timestamp)>,
@@ -140,7 +142,7 @@ async fn read_mark_back<E: Engine>(
     judged(committed, unanswered)
 }
 
-/// What is known by now of a commit without an answer.
+/// The result of a commit without an answer, by what is known now.
 fn judged(committed: Result<bool>, unanswered: Error) -> Result<()> {
     match committed {
         Ok(true) => Ok(()),

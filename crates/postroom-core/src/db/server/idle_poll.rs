@@ -1,5 +1,6 @@
-//! A look at an idle store twice a second: what came in without a word, by plain SQL or from a process that could not
-//! tell, is seen. One question for both queues, and only while somebody waits: many idle stores cost next to nothing.
+//! Polls an idle store twice a second. It finds rows that came in without a notification: by plain SQL, or from a
+//! process that could not notify. One query covers both queues, and it runs only while a worker waits, so many idle
+//! stores cost next to nothing.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,15 +13,15 @@ use crate::support::error::Result;
 
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Looks until the store is gone.
+/// Polls until the store is dropped.
 pub(super) async fn beat<E: Engine>(core: Weak<ServerShared<E>>) {
     loop {
-        // Not all stores of a program at the same moment.
+        // The stores of a program do not all poll at the same moment.
         let pause = PAUSE.mul_f64(0.9 + fastrand::f64() / 10.0);
         tokio::time::sleep_until((monotonic() + pause).into()).await;
         let Some(core) = core.upgrade() else { return };
         if core.wakes().iter().any(Wake::is_heard) {
-            // A database that is out of reach is the workers' to complain about: they poll too.
+            // An unreachable database is not reported here: the workers poll too, and report it.
             let may_have_work = look(&core).await.unwrap_or_default();
             let rung = core.wakes().iter().zip(may_have_work).filter(|(_, has_work)| *has_work);
             rung.for_each(|(wake, _)| wake.ring());
@@ -37,7 +38,7 @@ async fn look<E: Engine>(core: &Arc<ServerShared<E>>) -> Result<[bool; 2]> {
     .await
 }
 
-/// A server that is read-only answers too; but nobody uses this connection again.
+/// Polls once. A read-only server answers too, but its connection is not used again.
 async fn felt<E: Engine>(verbs: &SqlVerbs, link: &mut Pooled<E>, now: Timestamp) -> Result<[bool; 2]> {
     let (may_have_work, is_read_only) = verbs.idle_poll(link, now).await?;
     if is_read_only {

@@ -1,4 +1,4 @@
-//! What every server's options have in common.
+//! The options that all servers have in common.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,8 +13,8 @@ const CONNECTIONS: usize = 16;
 const IDLE: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(60);
 const HEAR_AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// Transactions are short: more connections would only wait for each other. With one alone, a lease could not be
-/// renewed while something else waits for an answer.
+/// How many connections the store's own statements have. Their transactions are short: more connections would only wait
+/// for each other. With only one, a lease could not be renewed while another statement waits for an answer.
 const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// How a store on a server is opened, whatever the server.
@@ -31,11 +31,11 @@ pub(crate) struct Settings {
     /// and run it on another.
     pub(crate) statements_alone: bool,
     pub(crate) patience: Duration,
-    /// How long the server's clock is carried on by ours.
+    /// How long this machine's clock stands in for the server's clock before the server is asked again.
     pub(crate) hear_again_after: Duration,
-    /// Whether workers in other processes are told of new rows, and listen for such news.
+    /// Whether workers in other processes are notified of new rows, and whether this store listens for notifications.
     pub(crate) notify: bool,
-    /// The dialect's own, except in a test that shows what happens without one.
+    /// The fence of the dialect, except in a test that shows what happens without one.
     pub(crate) fence: Option<Fence>,
     pub(crate) ack_outside: bool,
 }
@@ -59,7 +59,7 @@ impl Settings {
         }
     }
 
-    /// How many connections the store's own verbs have.
+    /// How many connections the store's own statements have.
     pub(crate) fn verb_connections(&self) -> usize {
         self.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end())
     }
@@ -67,20 +67,21 @@ impl Settings {
     pub(crate) fn checked(self) -> Result<Self> {
         if self.connections < 2 {
             return Err(Error::invalid(
-                "a store needs at least 2 connections: one for handlers, one for its own verbs",
+                "a store needs at least 2 connections: one for handlers, one for its own statements",
             ));
         }
         if self.idle.is_zero() {
-            return Err(Error::invalid("connections must be kept for longer than zero"));
+            return Err(Error::invalid("the idle time of connections must be longer than zero"));
         }
         if self.patience.is_zero() {
-            return Err(Error::invalid("an answer takes longer than zero"));
+            return Err(Error::invalid("the time limit for an answer must be longer than zero"));
         }
         Ok(self)
     }
 }
 
-/// The driver takes a URL of any scheme. The URL itself is not told: there may be a password in it.
+/// Checks the scheme, because the driver accepts a URL of any scheme. The error does not contain the URL, which may
+/// hold a password.
 pub(crate) fn check_scheme(url: &str, allowed: [&str; 2]) -> Result<()> {
     if allowed.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://"))) {
         return Ok(());
@@ -120,71 +121,72 @@ impl<E: Engine> fmt::Debug for ServerOptions<E> {
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerOptions<E> {
-    /// Connects, and deploys the schema if it is to.
+    /// Connects, and deploys the schema if the options say so.
     pub async fn open(self) -> Result<ServerStore<E>> {
         Box::pin(ServerStore::open(self.target, self.settings.checked()?)).await
     }
 
-    /// What this store is called in logs: the database's name, unless it is told here.
+    /// The name of this store in logs. The default is the name of the database.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// What the tables are called: `infra.outbox` and `infra.inbox` on PostgreSQL, `infra_outbox` and `infra_inbox` on
-    /// MySQL and MariaDB, `infra.Outbox` and `infra.Inbox` on SQL Server.
+    /// The names of the tables. The defaults are `infra.outbox` and `infra.inbox` on PostgreSQL, `infra_outbox` and
+    /// `infra_inbox` on MySQL and MariaDB, `infra.Outbox` and `infra.Inbox` on SQL Server.
     #[must_use]
     pub fn tables(mut self, tables: TableNames) -> Self {
         self.settings.tables = tables;
         self
     }
 
-    /// Creates the tables and indexes if they are missing: no.
+    /// Whether to create the tables and indexes if they are missing. The default is no.
     #[must_use]
     pub fn deploy_schema(mut self, deploy: bool) -> Self {
         self.settings.deploy_schema = deploy;
         self
     }
 
-    /// At most so many connections for handlers: 16. A handler that writes has one while it runs. The store's own
-    /// verbs have as many more, but at least two and at most six; on PostgreSQL one more listens.
+    /// The most connections for handlers. The default is 16. A handler that writes has one while it runs. The store's
+    /// own statements have as many more, but at least two and at most six; on PostgreSQL one more connection listens.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections;
         self
     }
 
-    /// How long a connection that nobody uses is kept: 10 minutes.
+    /// How long an unused connection is kept. The default is 10 minutes.
     #[must_use]
     pub fn idle(mut self, idle: Duration) -> Self {
         self.settings.idle = idle;
         self
     }
 
-    /// How long a statement may take before its connection is given up: a minute. A server that died without a
-    /// word, or one behind a broken network, never answers.
+    /// How long a statement may take before its connection is closed. The default is one minute. A server that died
+    /// silently, or one behind a broken network, never answers.
     #[must_use]
     pub fn answer_within(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
     }
 
-    /// Enqueues an event under this topic, in the same transaction, whenever a message is given up.
+    /// Enqueues an event under this topic, in the same transaction, whenever a message becomes a dead letter.
     #[must_use]
     pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
         self.settings.dead_letter_topic = Some(topic.into());
         self
     }
 
-    /// Another clock than the server's: for tests.
+    /// Uses another clock than the server's, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.settings.clock = clock;
         self
     }
 
-    /// Runs every verb between BEGIN and COMMIT, also what one statement could do: for a test that watches commits.
+    /// Runs every operation between BEGIN and COMMIT, even if one statement could do it, for a test that watches
+    /// commits.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn in_transactions(mut self) -> Self {
@@ -192,7 +194,7 @@ impl<E: Engine> ServerOptions<E> {
         self
     }
 
-    /// How long the server's clock is carried on by this machine's: for a test that cannot wait for a minute.
+    /// How long this machine's clock stands in for the server's clock, for a test that cannot wait for a minute.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn hear_again_after(mut self, span: Duration) -> Self {

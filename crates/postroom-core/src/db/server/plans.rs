@@ -7,7 +7,7 @@ use crate::store::sql::SqlVerbs;
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerStore<E> {
-    /// Every statement of a queue by its name; empty where the dialect has no use for it.
+    /// Every statement of a queue by its name; the text is empty if the dialect does not use the statement.
     pub fn statement_texts(tables: &TableNames, queue: Queue) -> Vec<(&'static str, String)> {
         let verbs = SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
         verbs.statements.of(queue).named()

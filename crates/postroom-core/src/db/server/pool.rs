@@ -1,4 +1,5 @@
-//! Our connections to one database. One that is not given back explicitly is closed: nobody knows what state it is in.
+//! Our connections to one database. A connection that is not returned explicitly is closed, because its state is
+//! unknown.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +13,10 @@ use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
-/// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must
-/// not use up a server's connections.
+/// One idle connection is kept for the configured time, the others only for this long: many idle stores must not use up
+/// a server's connections.
 const SURPLUS_KEPT: Duration = Duration::from_secs(10);
-/// So long a caller waits for a connection.
+/// How long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl<E: Engine> Pool<E> {
         Arc::new(Self { target, purpose, connections, permits, idle_max: idle, patience, idle: links })
     }
 
-    /// How many connections there can be.
+    /// The most connections of this pool.
     pub(crate) fn size(&self) -> usize {
         self.connections
     }
@@ -57,7 +58,7 @@ impl<E: Engine> Pool<E> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection, perhaps one that the server has forgotten since it was last used.
+    /// Gets a connection. The server may have closed it since it was last used.
     pub(crate) async fn get(self: &Arc<Self>) -> Result<Pooled<E>> {
         let permit = tokio::time::timeout(PATIENCE, self.permits.clone().acquire_owned()).await;
         let permit = permit
@@ -85,12 +86,12 @@ impl<E: Engine> Pool<E> {
         Ok(link)
     }
 
-    /// Closes what is idle: one of them was stale, and so are probably all.
+    /// Closes the idle connections: one of them was stale, so probably all are.
     pub(crate) fn close_idle(&self) {
         self.idle().links.clear();
     }
 
-    /// Closes what is idle, and lets nobody in any more.
+    /// Closes the idle connections, and gives out no more.
     pub(crate) fn close(&self) {
         self.permits.close();
         self.close_idle();
@@ -103,19 +104,19 @@ impl<E: Engine> Pool<E> {
         }
         idle.links.push((monotonic(), link));
         if !std::mem::replace(&mut idle.is_swept, true) {
-            // Its handle is not kept: it ends by itself when nothing is idle.
+            // The task's handle is not kept: the task ends by itself when no connection is idle.
             drop(in_background(sweep(Arc::downgrade(self), self.idle_max)));
         }
     }
 }
 
-/// Closes connections that nobody has used for a while, until there are none.
+/// Closes connections that have not been used for a while, until none are idle.
 async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
     loop {
         tokio::time::sleep_until((monotonic() + idle_max.min(SURPLUS_KEPT)).into()).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
-        // The last one is the one that was used last.
+        // The last connection in the list is the one that was used last.
         let last = idle.links.pop().filter(|(since, _)| since.elapsed() < idle_max);
         idle.links.retain(|(since, _)| since.elapsed() < idle_max.min(SURPLUS_KEPT));
         idle.links.extend(last);
@@ -126,21 +127,21 @@ async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
     }
 }
 
-/// A connection that somebody uses.
+/// A connection that is in use.
 #[derive(Debug)]
 pub(crate) struct Pooled<E: Engine> {
     link: Option<E::ServerConnection>,
     is_fresh: bool,
-    /// Whether the same work was tried before and nobody knows if it was committed.
+    /// Whether the same work was tried before with an unknown outcome.
     pub(crate) in_doubt: bool,
-    /// When the database was last out of reach.
+    /// When the database was last unreachable.
     pub(crate) outage_at: Option<Timestamp>,
     pool: Arc<Pool<E>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl<E: Engine> Pooled<E> {
-    /// It is in no transaction. Where it is not in good order it is closed.
+    /// Returns the connection, which is in no transaction. If it is not in good order, it is closed.
     pub(crate) fn give_back(mut self) {
         if let Some(mut link) = self.link.take()
             && !link.patience().is_spent()
@@ -149,7 +150,7 @@ impl<E: Engine> Pooled<E> {
         }
     }
 
-    /// Whether it was opened just now: what fails on it would fail on another one too.
+    /// Whether it was opened just now: an operation that fails on it would fail on another connection too.
     pub(crate) fn is_fresh(&self) -> bool {
         self.is_fresh
     }

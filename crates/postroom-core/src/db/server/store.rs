@@ -1,4 +1,4 @@
-//! The store itself: each verb is a transaction on one of our connections.
+//! The store itself: each operation is a transaction on one of our connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use crate::support::task::{Portable, in_background, run_to_completion};
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 pub struct ServerStore<E: Engine>(pub(crate) Arc<ServerShared<E>>);
 
-/// What the store, its handlers and its transactions share.
+/// The state that the store, its handlers and its transactions share.
 pub(crate) struct ServerShared<E: Engine> {
     pub(crate) name: String,
     pub(crate) verbs: SqlVerbs,
     pub(crate) clock: Clock,
-    /// For our own verbs.
+    /// For the store's own statements.
     pub(crate) pool: Arc<Pool<E>>,
-    /// For handlers, which hold a connection for as long as they run: verbs must not wait behind them.
+    /// For handlers, which keep a connection while they run: the store's own statements must not wait for them.
     pub(crate) handler_pool: Arc<Pool<E>>,
     /// Whether a statement may run outside a transaction.
     pub(super) statements_alone: bool,
-    /// The server's clock is carried on by ours for no longer than this.
+    /// How long this machine's clock stands in for the server's clock before the server is asked again.
     pub(super) hear_again_after: Duration,
     pub(crate) ack_outside: bool,
     pub(super) gatherer: Gatherer,
@@ -80,8 +80,8 @@ impl<E: Engine> ServerStore<E> {
                 let mut link = pool.get().await?;
                 let said = link.hello().await?;
                 let mut found = schema_version(&mut *link, &verbs).await?;
-                // Tables that are there are left alone: even `IF NOT EXISTS` takes locks that those who work on them
-                // would wait for, and be waited for.
+                // Existing tables are not touched: even `IF NOT EXISTS` takes locks, which would block other
+                // transactions on the tables and wait for them.
                 if deploy && found.is_none_or(|version| version < verbs.statements.schema_version) {
                     link.deploy(&verbs.statements.schema).await?;
                     found = schema_version(&mut *link, &verbs).await?;
@@ -132,17 +132,17 @@ impl<E: Engine> ServerStore<E> {
 }
 
 impl<E: Engine> ServerShared<E> {
-    /// Rows came in: tells the workers of this process and of others.
+    /// Notifies the workers of this process and of others that rows came in.
     pub(crate) fn rang(&self, queue: Queue) {
         self.wakes[queue.index()].ring_everywhere();
     }
 
-    /// A question: there is nobody but the server to ask.
+    /// Runs a query on the server.
     pub(crate) async fn ask<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T> {
         self.write(args, verb).await
     }
 
-    /// A verb after which there may be work in line.
+    /// Runs an operation after which there may be messages to claim.
     pub(crate) async fn ring<A, T>(self: &Arc<Self>, queue: Queue, args: A, verb: TxFn<E, A, T>) -> Result<T>
     where
         A: Portable,
@@ -197,18 +197,18 @@ impl<E: Engine> ServerShared<E> {
         extend.await
     }
 
-    /// A server is not seen from outside.
+    /// A server has no fingerprint: changes cannot be seen from outside.
     pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
         None
     }
 
-    /// Closes its connections; calls on this store or a clone of it fail from now on.
+    /// Closes the store's connections. Calls on this store or a clone of it fail from now on.
     pub(crate) async fn let_go(&self) {
         self.pool.close();
         self.handler_pool.close();
     }
 
-    /// Nobody listens and looks before somebody waits: a store that only sends needs neither.
+    /// Starts listening and polling when the first worker waits: a store that only sends needs neither.
     fn is_awaited_by_somebody(self: &Arc<Self>) {
         if !self.is_awaited.swap(true, Ordering::SeqCst) {
             self.signal.listen();
@@ -221,7 +221,7 @@ impl<E: Engine> ServerShared<E> {
     }
 }
 
-/// In a transaction: behind a pooler only that stays on one connection.
+/// The version of the schema, read in a transaction: behind a pooler, only a transaction stays on one connection.
 async fn schema_version(link: &mut impl ServerConnection, verbs: &SqlVerbs) -> Result<Option<i64>> {
     link.begin().await?;
     let found = verbs.schema_version(link).await?;

@@ -1,4 +1,4 @@
-//! The SQL of a store's schema: for people who run it themselves, look at it, or take it back.
+//! The SQL of a store's schema, for people who run it themselves, read it, or undo it.
 
 use crate::db::server::{Engine, ServerConnection, ServerStore};
 use crate::sql::TableNames;
@@ -9,20 +9,20 @@ use crate::support::task::run_to_completion;
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerStore<E> {
-    /// The schema as SQL text, for people with migrations of their own. On SQL Server it has procedures, and `GO` ends
-    /// each batch, as sqlcmd and others want it.
+    /// The schema as SQL text, for people with their own migrations. On SQL Server it has procedures, and `GO` ends
+    /// each batch, as sqlcmd and other tools require.
     pub fn schema(tables: &TableNames) -> String {
         SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
     }
 
-    /// Drops the schema that the tables are in, with everything in it, and closes the store: for tables that were made
-    /// to be thrown away. On MySQL, which has no such schemas, only the store's own tables and procedures go.
+    /// Drops the schema that the tables are in, with everything in it, and closes the store. It is meant for throwaway
+    /// tables. On MySQL, which has no such schemas, it drops only the store's own tables and procedures.
     #[doc(hidden)]
     pub async fn drop_schema(self) -> Result<()> {
         if self.0.verbs.tables.schema().is_none()
             && E::DIALECT.schema_drop.is_some_and(|drop| drop.contains("{schema}"))
         {
-            return Err(Error::new(ErrorKind::Unsupported, "the tables are in no schema of their own"));
+            return Err(Error::new(ErrorKind::Unsupported, "the tables do not have their own schema"));
         }
         let core = self.0.clone();
         let dropped = run_to_completion(async move {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::{Mssql, MySql};
 
-    /// What a text creates or drops: tables and procedures.
+    /// The tables and procedures that a text creates or drops.
     fn objects(text: &str, word: &str) -> Vec<String> {
         let kinds = ["TABLE ", "PROCEDURE "];
         let rest = text.split(word).skip(1).filter_map(|rest| kinds.iter().find_map(|kind| rest.strip_prefix(kind)));

@@ -1,5 +1,5 @@
-//! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
-//! say what became of them.
+//! Our own transactions: begun, committed, and retried with the same ids if the database asks for it or if the outcome
+//! of the commit is unknown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,22 +13,22 @@ use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::{Portable, run_to_completion};
 use crate::telemetry;
 
-/// A verb with its arguments apart, so that it can be run again.
+/// An operation with its arguments passed separately, so that it can run again.
 pub(crate) type TxFn<E, A, T> =
     for<'v> fn(&'v SqlVerbs, &'v mut Pooled<E>, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
 
-/// Deadlocks and lost races are tried again so often.
+/// How often deadlocks and lost races are retried.
 const CONFLICTS_MAX: u32 = 20;
-/// So long a commit without an answer is asked after.
+/// How long we try to find out the outcome of a commit without an answer.
 const DOUBT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// How a try failed.
+/// How an attempt failed.
 enum Failed {
-    /// The connection was stale, or led to a server that is read-only: nothing was done on it.
+    /// The connection was stale, or led to a read-only server: nothing was done on it.
     Stale(Error),
-    /// Nothing of it is stored.
+    /// Nothing was stored.
     RolledBack(Error),
     /// The commit had no answer.
     InDoubt(Error, Timestamp),
@@ -43,13 +43,13 @@ impl Failed {
 }
 
 impl<E: Engine> ServerShared<E> {
-    /// Runs a verb in a transaction of its own.
+    /// Runs an operation in its own transaction.
     pub(crate) async fn write<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T> {
         let core = self.clone();
         run_to_completion(async move { core.retry_until_known(&args, None, verb).await }).await
     }
 
-    /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
+    /// Runs an operation as one statement that commits by itself, if possible; otherwise in its own transaction.
     pub(crate) async fn write_autocommit<A: Portable, T: Portable>(
         self: &Arc<Self>,
         args: A,
@@ -112,7 +112,7 @@ impl<E: Engine> ServerShared<E> {
         }
     }
 
-    /// One statement commits itself: one trip. When it breaks off, nobody knows.
+    /// Runs one statement that commits by itself, in one round trip. If the connection breaks, the outcome is unknown.
     async fn once_autocommit<A: Sync, T: Send>(
         self: &Arc<Self>,
         args: &A,
@@ -130,7 +130,7 @@ impl<E: Engine> ServerShared<E> {
                 Ok(answer)
             }
             Ok(None) => self.transaction(link, args, verb, None).await,
-            // The server says that nothing is stored, and another one may have taken over.
+            // The server reports that nothing was stored, and another server may have taken over.
             Err(error) if refuses_writes(&error) => Err(Failed::Stale(error)),
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
             Err(error) => Err(Failed::RolledBack(error)),
@@ -167,13 +167,13 @@ impl<E: Engine> ServerShared<E> {
         }
     }
 
-    /// Whether the server's time was heard too long ago. A statement that commits itself does not bring it along: a
-    /// process that only sends begins a transaction now and then to hear it again.
+    /// Whether the server's time was read too long ago. A statement that commits by itself does not return the time, so
+    /// a process that only sends begins a transaction now and then to read it again.
     fn is_clock_old(&self) -> bool {
         matches!(&self.clock, Clock::Server(clock) if clock.heard_ago() >= self.hear_again_after)
     }
 
-    /// The time this transaction is judged by.
+    /// The time that applies to this transaction.
     pub(super) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
         match &self.clock {
             Clock::Server(clock) => clock.hear(said, asked),

@@ -1,4 +1,4 @@
-//! Online backup: a copy as of one moment, while everybody goes on writing.
+//! Online backup: a copy as of one moment, while others go on writing.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::db::sqlite::{SqliteStore, connect};
 use crate::support::error::{Error, ErrorKind, Result};
 
 const PAGES_PER_STEP: i32 = 2000;
-/// What a copy's name ends with until it is whole.
+/// The suffix of a copy's name until it is complete.
 const PARTIAL: &str = ".partial";
 
 /// How far a backup has come.
@@ -29,13 +29,13 @@ const PARTIAL: &str = ".partial";
 pub struct BackupProgress {
     /// Pages copied.
     pub pages_done: u64,
-    /// Pages in all.
+    /// Pages in total.
     pub pages_total: u64,
 }
 
 impl SqliteStore {
-    /// Copies the database to a new file at `to`, as it is at one moment, and checks the copy. Other tables in the file
-    /// come along. `progress` is called after each step.
+    /// Copies the database to a new file at `to`, as of one moment, and checks the copy. Other tables in the file are
+    /// copied too. `progress` is called after each step.
     pub async fn backup(
         &self,
         to: impl AsRef<Path>,
@@ -51,7 +51,7 @@ impl SqliteStore {
             let source = place.reader()?.conn;
             create_new(&partial)?;
             copy(&source, &partial, &mut progress).and_then(|()| name(&partial, &to)).inspect_err(|_| {
-                // A part of a copy is no copy.
+                // An incomplete copy is deleted.
                 let _ = std::fs::remove_file(&partial);
             })
         })
@@ -59,21 +59,21 @@ impl SqliteStore {
     }
 }
 
-/// For its owner's eyes only. One that is there already is being written by somebody else, or was left by a program
-/// that was killed.
+/// Creates the file so that only its owner can read it. If it already exists, another program is writing it, or a
+/// program that was killed left it behind.
 fn create_new(partial: &Path) -> Result<()> {
     if partial.exists() {
-        let why = "another backup writes it, or was broken off; delete it if none is running";
+        let why = "another backup is writing it, or was interrupted; delete it if none is running";
         return Err(Error::invalid(format!("{} exists already: {why}", partial.display())));
     }
     connect::create_private(partial)
 }
 
-/// A copy that is whole, checked and on the disk gets its name.
+/// Gives a copy its final name, once it is complete, checked and on the disk.
 fn name(partial: &Path, to: &Path) -> Result<()> {
     let name = || {
         std::fs::File::open(partial)?.sync_all()?;
-        // Unlike a rename, this replaces nothing. Some file systems cannot do it.
+        // Unlike a rename, this replaces nothing. Some file systems do not support it.
         match std::fs::hard_link(partial, to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => std::fs::rename(partial, to)?,
@@ -93,7 +93,7 @@ fn name(partial: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy(source: &Connection, to: &Path, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {
-    // Without a transaction the copy would start again whenever somebody writes.
+    // Without a transaction, the copy would start again whenever another connection writes.
     source.execute_batch("BEGIN; PRAGMA schema_version")?;
     let mut copy = connect::blank(to)?;
     copy_pages(source, &mut copy, progress)?;
@@ -111,12 +111,12 @@ fn copy_pages(source: &Connection, copy: &mut Connection, progress: &mut dyn FnM
         match step {
             StepResult::Done => return Ok(()),
             StepResult::More => {}
-            _ => return Err(Error::new(ErrorKind::Unavailable, "the copy is locked by someone else")),
+            _ => return Err(Error::new(ErrorKind::Unavailable, "another connection has locked the copy")),
         }
     }
 }
 
-/// Checks that a copy can be opened and is whole.
+/// Checks that a copy can be opened and is complete.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -1,15 +1,15 @@
-//! Code that blocks, and futures that never wait.
+//! Runs blocking code, and futures that never wait.
 
 use futures_util::FutureExt;
 
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// SQLite answers at once: the verbs' futures never wait.
+/// Takes the result of a future that never waits: SQLite answers at once.
 pub(crate) fn now<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     future.now_or_never().unwrap_or_else(|| Err(Error::new(ErrorKind::Database, "SQLite was asked to wait")))
 }
 
-/// Runs code where it may block.
+/// Runs code on a thread where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(code: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let joined = tokio::task::spawn_blocking(code).await;
     joined.map_err(|source| match source.is_panic() {

@@ -1,4 +1,4 @@
-//! Blocking handlers on the writer thread, some to a job, each in a savepoint.
+//! Blocking handlers on the writer thread, several in one job, each in a savepoint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use crate::telemetry::{self, Meters};
 use crate::work::batch::BatchRun;
 use crate::work::handler::States;
 
-/// For so long a job may hold the writer; what it does not get to in that time is put in line again.
+/// How long a job may hold the writer. What it does not finish in this time is submitted again.
 const CHUNK_TIME: Duration = Duration::from_millis(5);
 
 type Work = (Claimed, BlockingHandler);
 
-/// Runs all of it, as much to a commit as fits, and reports each outcome as soon as it is stored.
+/// Runs all work items, as many in one commit as fit, and reports each outcome as soon as it is stored.
 pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &States, run: &BatchRun) {
     let mut left = work;
     while !left.is_empty() {
@@ -38,7 +38,7 @@ pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, 
     }
 }
 
-/// Runs some of it and reports it; returns the rest.
+/// Runs some of them and reports them; returns the rest.
 async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &States, run: &BatchRun) -> Vec<Work> {
     let leases: Vec<Lease> = chunk.iter().map(|(claimed, _)| claimed.lease.clone()).collect();
     let (reply, answer) = oneshot::channel();
@@ -74,7 +74,7 @@ async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &
             }
             rest
         }
-        // One of them spoilt the transaction: each on its own tells which.
+        // One of them broke the transaction; running each of them separately shows which.
         Err(error) if done.chunk.len() > 1 && error.kind() != ErrorKind::Unavailable => {
             for one in done.chunk {
                 Box::pin(run_chunk(store, queue, vec![one], state, run)).await;
@@ -88,7 +88,7 @@ async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &
     }
 }
 
-/// The way it must not be: kept to show that the tests would notice.
+/// The wrong way to do it, kept to show that the tests would notice.
 async fn ack_outside(
     store: &SqliteStore,
     queue: Queue,
@@ -113,7 +113,7 @@ async fn ack_outside(
     late
 }
 
-/// Some blocking handlers, one after the other, each in a savepoint with its ack.
+/// Several blocking handlers, one after the other, each in a savepoint with its ack.
 struct ChunkJob {
     core: Arc<SqliteShared>,
     queue: Queue,
@@ -144,7 +144,7 @@ impl Prepared<'_> {
         self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|error| TransactionLost(error.into()))
     }
 
-    /// Outside the handler's savepoint: SQLite copies every page that is changed inside one.
+    /// Runs outside the handler's savepoint, because SQLite copies every page that is changed inside a savepoint.
     fn ack(
         &mut self,
         core: &SqliteShared,
@@ -158,7 +158,7 @@ impl Prepared<'_> {
         let ack = core.verbs.ack(queue, lease, response, core.clock.now());
         match self.ack.execute(rusqlite::params_from_iter(ack.values())) {
             Ok(1) => Ok(()),
-            // The handler itself took its own message away.
+            // The handler itself deleted its own message.
             Ok(_) => Err(TransactionLost(lost())),
             Err(error) => Err(TransactionLost(error.into())),
         }
@@ -198,7 +198,7 @@ impl ChunkJob {
                 Err(why)
             }
         };
-        // Nobody else can write until the group commits: a lease that holds now holds until then.
+        // No other connection can write until the group commits: a lease that is valid now is valid until then.
         if !on.held(&self.core.verbs.held(self.queue, lease))? {
             return Ok((Outcome::Lost, false));
         }

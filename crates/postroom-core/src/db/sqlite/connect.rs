@@ -1,4 +1,4 @@
-//! Opening a file: the right library, a file that is SQLite, the pragmas that keep the promise.
+//! Opens a file: checks the library and that the file is SQLite, and sets the pragmas that the store's guarantees need.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::support::clock::monotonic;
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// Older versions can corrupt a WAL when two connections write and checkpoint at once.
+/// Older versions can corrupt a WAL if two connections write and checkpoint at once.
 pub(crate) const SQLITE_VERSION_MIN: i32 = 3_051_003;
 const STATEMENTS_CACHED: usize = 128;
 
@@ -32,7 +32,7 @@ pub(crate) fn check_version(version: i32) -> Result<()> {
     ))
 }
 
-/// So often a file is opened that is being replaced.
+/// How often opening is tried while the file is being replaced.
 const REPLACED_MAX: u32 = 3;
 
 /// Opens a connection that writes.
@@ -52,16 +52,16 @@ pub(crate) fn writer(path: &Path, durability: Durability) -> Result<Connection> 
         Durability::Normal => "NORMAL",
     };
     conn.pragma_update(None, "synchronous", synchronous)?;
-    // On macOS a plain fsync leaves the data in the disk's own cache; on other systems this changes nothing.
+    // On macOS a plain fsync leaves the data in the disk's own cache; on other systems this setting changes nothing.
     conn.pragma_update(None, "fullfsync", durability == Durability::Full)?;
     conn.pragma_update(None, "checkpoint_fullfsync", durability == Durability::Full)?;
-    // The log would keep the size of the longest transaction ever for ever.
+    // Otherwise the log would keep the size of the longest transaction forever.
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     Ok(conn)
 }
 
-/// Opens the file again if another one took its place meanwhile, as a restore does it: the connection would write to
-/// the old file, and to the log of the new one, which goes by its name.
+/// Opens the file again if another one has replaced it in the meantime, as a restore does. Otherwise the connection
+/// would write to the old file and to the log of the new one, because the log is found by its name.
 pub(crate) fn the_same_file(path: &Path, open: impl Fn() -> Result<Connection>) -> Result<(Connection, FileId)> {
     for _ in 0..REPLACED_MAX {
         let before = FileId::of(path);
@@ -72,11 +72,11 @@ pub(crate) fn the_same_file(path: &Path, open: impl Fn() -> Result<Connection>) 
             return Ok((conn, after));
         }
     }
-    Err(unusable(path, "another file takes its place again and again"))
+    Err(unusable(path, "other files keep replacing it"))
 }
 
-/// Of several that switch a new file at once, SQLite lets one wait and turns the others away, because each holds what
-/// the other needs. Those ask again, for as long as they would have waited.
+/// Switches a file to the write-ahead log. If several connections switch a new file at once, SQLite lets one wait and
+/// refuses the others, because each holds what the other needs. Those try again, for as long as they would have waited.
 fn switch_to_log(conn: &Connection) -> rusqlite::Result<String> {
     let begun = monotonic();
     loop {
@@ -95,13 +95,14 @@ pub(crate) fn reader(path: &Path) -> Result<Connection> {
     check_folder(path)?;
     let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.pragma_update(None, "query_only", true)?;
-    // The first look opens the log: what keeps it from that is told here, and not as an error of somebody's statement.
+    // The first read opens the log. If that fails, the error is reported here and not by a later statement.
     conn.query_row("PRAGMA schema_version", [], |_| Ok(())).map_err(|source| explain(path, source))?;
     Ok(conn)
 }
 
-/// Opens an empty file that a copy is written to. Nobody uses it before it is whole: each page goes straight to its
-/// place, of whatever size it is, without a log or a journal, and whoever names the copy waits for the disk once.
+/// Opens an empty file that a copy is written to. Nobody uses it before it is complete: each page, whatever its size,
+/// is written straight to its place without a log or a journal, and the code that names the copy waits for the disk
+/// once.
 pub(crate) fn blank(path: &Path) -> Result<Connection> {
     let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.query_row("PRAGMA journal_mode = OFF", [], |_| Ok(()))?;
@@ -119,7 +120,7 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection> {
     .map_err(|source| explain(path, source))?;
     #[cfg(feature = "testing")]
     super::statements::count(&conn);
-    // Otherwise every claim is compiled anew, because the planner peeks at its values: an eighth of the writer's time.
+    // Otherwise every claim is compiled again, because the planner looks at its values: an eighth of the writer's time.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(conn)
@@ -136,7 +137,8 @@ fn check_folder(path: &Path) -> Result<()> {
     ))
 }
 
-/// SQLite would create the file with the process's mask. Its log and its index take the file's mode.
+/// Creates the file for its owner only. SQLite would create it with the process's umask. The log and its index take the
+/// file's mode.
 pub(crate) fn create_private(path: &Path) -> Result<()> {
     check_folder(path)?;
     let mut options = std::fs::OpenOptions::new();
@@ -153,7 +155,7 @@ pub(crate) fn create_private(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether an error of the file system stays until somebody changes something about the path.
+/// Whether an error of the file system stays until the path, or the file, is changed.
 fn is_final(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(
@@ -179,14 +181,14 @@ fn explain(path: &Path, source: rusqlite::Error) -> Error {
         }
         Some(rusqlite::ErrorCode::CannotOpen) if path.is_dir() => "it is a folder: name a file in it",
         Some(rusqlite::ErrorCode::CannotOpen) => "it does not exist or may not be read and written",
-        // Busy, a full or failing disk: that may pass.
+        // Busy, a full disk or a failing one: these errors may pass.
         _ => return Error::from(source),
     };
     unusable(path, why).caused_by(source)
 }
 
-/// Whether nothing about the path forbids to open it. The file is not opened to find that out: closing it again would
-/// let go of the locks that other connections of this process hold on it.
+/// Whether nothing forbids opening the path. The file is not opened to find out: closing it again would release the
+/// locks that other connections of this process hold on it.
 fn may_be_opened(path: &Path) -> bool {
     let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|file| file.is_file());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -209,17 +211,17 @@ fn unusable(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("cannot use {}: {why}", path.display()))
 }
 
-/// A file that was written within this time may be written again without looking different.
+/// A file that was written within this time may be written again without a visible change.
 #[cfg(unix)]
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What the database and its log look like from outside. Opening and closing changes nothing about that, committing
-/// does. None as long as one of them was written so recently that the file system's clock could hide another write.
+/// What the database and its log look like from outside. Opening and closing do not change it; committing does. `None`
+/// if one of them was written so recently that the file system's clock could hide another write.
 #[cfg(unix)]
 pub(crate) fn fingerprint(path: &Path) -> Option<Fingerprint> {
     use std::os::unix::fs::MetadataExt;
     let file = std::fs::metadata(path).ok()?;
-    // A log that is empty may be there or not.
+    // An empty log may exist or not.
     let log = std::fs::metadata(log_of(path)).ok().filter(|log| log.len() > 0);
     let fresh = Clock::Database.wall().minus(FRESH);
     let written = [Some(&file), log.as_ref()].into_iter().flatten().filter_map(|file| file.modified().ok());
@@ -231,7 +233,7 @@ pub(crate) fn fingerprint(path: &Path) -> Option<Fingerprint> {
     Some(Fingerprint([file.ino(), file.len(), moment(&file), log_len, log_moment]))
 }
 
-/// On other systems the time of a file that is open may stand still.
+/// On other systems the time of an open file may not change.
 #[cfg(not(unix))]
 pub(crate) fn fingerprint(_: &Path) -> Option<Fingerprint> {
     None
@@ -242,14 +244,14 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-/// The path with more at its end.
+/// The path with `end` appended.
 pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     PathBuf::from(name)
 }
 
-/// The same file has the same key, however it was named.
+/// A key that is the same for the same file, whichever path names it.
 pub(crate) fn file_key(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
@@ -285,7 +287,7 @@ mod tests {
         }
     }
 
-    /// As `postroom restore` does it, while somebody waits for the file.
+    /// `postroom restore` does this while a process waits for the file.
     #[cfg(unix)]
     #[test]
     fn a_file_that_is_replaced_while_it_is_opened_is_opened_again() {

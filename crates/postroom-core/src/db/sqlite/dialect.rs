@@ -1,5 +1,5 @@
-//! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
-//! A `+` before a column keeps the planner from using an index on it.
+//! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read has not changed when it is written. A `+`
+//! before a column keeps the planner from using an index on it.
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines};
@@ -15,15 +15,15 @@ pub(crate) const SQLITE: Dialect = Dialect {
         ("by_finished", " INDEXED BY {t}_finished"),
         ("waiting", " AND visible_at IS NOT NULL"),
         ("ended", " AND processed_at IS NOT NULL"),
-        // Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise.
-        // Each is a list of names between line breaks, and whether these alone are meant or all but these.
+        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. Each is a
+        // list of names between line breaks, with a flag that says whether it means only these or all but these.
         (
             "among",
             "CASE WHEN {here} THEN (instr(topic, char(10)) = 0 AND instr(?8, char(10) || topic || char(10)) > 0) = ?9
              ELSE (instr({destination}, char(10)) = 0
                    AND instr(?10, char(10) || {destination} || char(10)) > 0) = ?11 END",
         ),
-        // What a claim reads: the message, where it stood, and how large it is.
+        // The columns that a claim reads: the message, its position, and its size.
         ("claimed", "SELECT {message}, visible_at, octet_length(payload) FROM {t}"),
         ("in_time", "(expires_at IS NULL OR expires_at > ?1)"),
         ("leased", "state = 1, owner = ?3, locked_until = ?4, visible_at = ?4, claim_no = claim_no + 1"),
@@ -103,6 +103,6 @@ pub(crate) const SQLITE: Dialect = Dialect {
     idle_poll: None,
 };
 
-/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+/// For a test only: a settle that does not check who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
 pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: None };

@@ -1,4 +1,4 @@
-//! SQLite: what a file and the place it lies in mean for messages.
+//! Judges what a SQLite file and its location mean for messages.
 
 mod files;
 mod questions;
@@ -16,7 +16,7 @@ const MIB: i64 = 1 << 20;
 const LOG_LARGE: i64 = 64 * MIB;
 const ROOM_SMALL: i64 = 1024 * MIB;
 const ROOM_TINY: i64 = 100 * MIB;
-/// Anybody but the owner.
+/// The permissions of everybody but the owner.
 const OTHERS: i64 = 0o077;
 
 pub(crate) fn report(path: &Path, facts: &Facts) -> Report {
@@ -49,7 +49,7 @@ fn integrity(facts: &Facts) -> Option<Finding> {
     let verdict = facts.text("quick_check")?;
     let advice = "stop everything that uses it, and go back to a copy made with `postroom backup`";
     let wrong = (Level::Danger, "the file is damaged", advice);
-    Some(Finding::ok("quick_check", verdict, "the file is whole").only_if(verdict == "ok", wrong))
+    Some(Finding::ok("quick_check", verdict, "the file is intact").only_if(verdict == "ok", wrong))
 }
 
 fn journal_mode(facts: &Facts) -> Option<Finding> {
@@ -62,10 +62,10 @@ fn journal_mode(facts: &Facts) -> Option<Finding> {
     Some(fine.only_if(mode.eq_ignore_ascii_case("wal"), wrong))
 }
 
-/// Every connection has its own; this is about the store's.
+/// Every connection has its own setting; this judges the one of the store's connections.
 fn synchronous(facts: &Facts) -> Option<Finding> {
     let value = facts.text("synchronous")?;
-    let means = "a power cut loses acknowledged work of the last moments, though a crash of the program does not";
+    let means = "a power cut can lose work that was acknowledged in the last moments; a crash of the program cannot";
     let fine = Finding::ok("synchronous", value, "the store's commits reach the disk; other connections set their own");
     Some(fine.only_if(value == "FULL", (Level::Danger, means, "Durability::Full, which is the default")))
 }
@@ -83,12 +83,12 @@ fn file_system(facts: &Facts) -> Option<Finding> {
         }
         "overlay" => (
             Level::Warning,
-            "the file is in a layer of a container, and goes with the container",
+            "the file is in a layer of a container, and is deleted with the container",
             "a volume that outlives the container",
         ),
         "fuse" => (
             Level::Warning,
-            "what stands behind FUSE may be a network, and may not honour fsync",
+            "behind FUSE there may be a network file system, and fsync may be ignored",
             "a local disk, unless you know what is behind it",
         ),
         _ => return Some(Finding::ok("file system", name, "a local one")),
@@ -101,22 +101,22 @@ fn permissions(facts: &Facts) -> Option<Finding> {
     let value = format!("{mode:o}");
     let means = "others on this machine can read the messages or write them";
     let wrong = (Level::Notice, means, "chmod 600, also for its -wal and -shm");
-    Some(Finding::ok("file mode", value, "for its owner's eyes only").only_if(mode & OTHERS == 0, wrong))
+    Some(Finding::ok("file mode", value, "only its owner can read it").only_if(mode & OTHERS == 0, wrong))
 }
 
 fn log(facts: &Facts) -> Option<Finding> {
     let bytes = facts.number("log_bytes")?;
     let value = format!("{} MiB", bytes / MIB);
-    let means = "a reader that has been open for long keeps the log from being folded in: everything gets slower";
+    let means = "a reader that stays open for long blocks the checkpoint of the log: everything gets slower";
     let wrong = (Level::Warning, means, "end the long read transaction");
-    Some(Finding::ok("write-ahead log", value, "folded in as it should be").only_if(bytes <= LOG_LARGE, wrong))
+    Some(Finding::ok("write-ahead log", value, "checkpointed as it should be").only_if(bytes <= LOG_LARGE, wrong))
 }
 
 fn room(facts: &Facts) -> Option<Finding> {
     let bytes = facts.number("free_bytes")?;
     let value = format!("{} MiB free", bytes / MIB);
     let means = "when the disk is full nothing can be enqueued, claimed or acknowledged";
-    let advice = "make room, or shorten the retention (`postroom purge`)";
+    let advice = "free up space, or shorten the retention (`postroom purge`)";
     Some(match bytes {
         ..ROOM_TINY => Finding::new(Level::Danger, "disk", value, means, advice),
         ROOM_TINY..ROOM_SMALL => Finding::new(Level::Warning, "disk", value, means, advice),

@@ -51,8 +51,8 @@ impl BlockingTx for Transaction<'_> {
 }
 
 impl Outbox {
-    /// Like [`begin`](Self::begin), on a rusqlite connection of the caller's to the file of this outbox's store. It
-    /// takes the right to write at once (BEGIN IMMEDIATE).
+    /// Like [`begin`](Self::begin), on the caller's own rusqlite connection to the file of this outbox's store. It
+    /// takes the write lock at once (BEGIN IMMEDIATE).
     ///
     /// ```
     /// use postroom::{NewMessage, Outbox};
@@ -61,7 +61,7 @@ impl Outbox {
     ///     let mut tx = outbox.begin_blocking(conn)?;
     ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
     ///     tx.enqueue(NewMessage::new("order.placed", "7"))?;
-    ///     tx.commit()?; // both are stored, or neither; then the workers are woken
+    ///     tx.commit()?; // both are stored, or neither; then the workers wake up
     ///     Ok(())
     /// }
     /// ```
@@ -71,7 +71,7 @@ impl Outbox {
 }
 
 impl OutboxTx<Transaction<'_>> {
-    /// Puts a message into the outbox, in this transaction.
+    /// Enqueues a message in the outbox, in this transaction.
     pub fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?;
         let (outbox, tx) = self.enqueuing();
@@ -87,7 +87,7 @@ impl OutboxTx<Transaction<'_>> {
         Ok(committed?)
     }
 
-    /// Rolls back, as dropping it does.
+    /// Rolls back, as dropping the transaction does.
     pub fn rollback(self) -> Result<()> {
         Ok(self.parts().0.rollback()?)
     }
@@ -104,7 +104,7 @@ impl<'c> SqliteConn<'c> {
         Self { conn, outage_at: None }
     }
 
-    /// Of a database that was last out of reach then.
+    /// A session on a database that was last unreachable at `outage_at`.
     pub(crate) fn after_outage(conn: &'c Connection, outage_at: Option<Timestamp>) -> Self {
         Self { conn, outage_at }
     }
@@ -160,7 +160,7 @@ impl Row for rusqlite::Row<'_> {
 
     fn str(&self, column: usize) -> Result<Option<&str>> {
         let value = self.get_ref(column)?;
-        value.as_str_or_null().map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
+        value.as_str_or_null().map_err(|source| Error::new(ErrorKind::Corrupt, "a value is not text").caused_by(source))
     }
 
     fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {

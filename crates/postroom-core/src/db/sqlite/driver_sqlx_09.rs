@@ -1,5 +1,6 @@
-//! sqlx 0.9 on SQLite. Only the caller's own connection: the store's are rusqlite's. Both link the same native library,
-//! since cargo allows only one, so opening the store has refused one that is too old for either.
+//! sqlx 0.9 on SQLite, for the caller's own connection only: the store's connections are rusqlite's. Both link the same
+//! native library, because cargo allows only one. Opening the store has already refused a library that is too old for
+//! either.
 
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
@@ -24,7 +25,7 @@ impl Tx for SqliteConnection {
 }
 
 impl Behind for Sqlite {
-    // A transaction that reads first may not be able to write later.
+    // A transaction that begins with a read may not be able to write later.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
     fn failed(source: sqlx::Error) -> Error {
@@ -39,7 +40,7 @@ fn bound(statement: &Statement) -> Query<'_, Sqlite, SqliteArguments> {
         Value::Text(value) => query.bind(value.as_deref()),
         Value::Bytes(value) => query.bind(value.as_deref()),
         Value::Uuid(value) => query.bind(*value),
-        // Batches travel row by row here.
+        // Batches travel row by row on SQLite.
         Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => query,
     })
 }

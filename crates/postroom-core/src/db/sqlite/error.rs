@@ -2,27 +2,27 @@
 
 use crate::support::error::{Error, ErrorKind};
 
-/// A table of a shared cache that another connection has locked.
+/// Another connection has locked a table of a shared cache.
 const LOCKED_IN_SHARED_CACHE: i32 = 262;
 
-/// Whether the database is at fault, and not the statement: busy, a failing disk, a full one.
+/// Whether the database is at fault, and not the statement: it is busy, or its disk is failing or full.
 fn is_outage_code(code: i32) -> bool {
     matches!(code & 0xff, 5 | 10 | 13)
 }
 
-/// By the primary result code, which is the lowest byte of the extended one.
+/// Decides by the primary result code, which is the lowest byte of the extended one.
 pub(crate) fn kind_of(code: i32, message: &str) -> ErrorKind {
     match code & 0xff {
         // Constraint.
         19 => ErrorKind::Constraint,
         _ if is_outage_code(code) || code == LOCKED_IN_SHARED_CACHE => ErrorKind::Unavailable,
-        // Read-only, with the reason: its log or its folder cannot be written now, or the file was moved.
+        // Read-only for a reason that may pass: the log or the folder cannot be written now, or the file was moved.
         8 if code != 8 => ErrorKind::Unavailable,
         // Not a database, read-only, cannot be opened.
         26 | 8 | 14 => ErrorKind::Unsupported,
         // Corrupt.
         11 => ErrorKind::Corrupt,
-        // SQLite has no code of its own for it.
+        // SQLite has no separate code for it.
         _ if message.starts_with("no such table") => ErrorKind::Schema,
         _ => ErrorKind::Database,
     }
@@ -32,12 +32,12 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error).map(|error| error.extended_code)
 }
 
-/// Whether the database is busy, full, or cannot read or write its disk.
+/// Whether the database is busy or full, or cannot read or write its disk.
 pub(crate) fn is_outage(error: &(dyn std::error::Error + 'static)) -> bool {
     code_of(error).is_some_and(is_outage_code)
 }
 
-/// Whether somebody else holds the lock that was waited for.
+/// Whether another connection holds the lock that the call waited for.
 pub(crate) fn is_busy(error: &Error) -> bool {
     std::error::Error::source(error).and_then(code_of).is_some_and(|code| code & 0xff == 5)
 }

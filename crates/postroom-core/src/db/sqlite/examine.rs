@@ -1,4 +1,4 @@
-//! Asking a SQLite file about itself, and the place it lies in.
+//! Asks a SQLite file about itself, and examines its location.
 
 use std::path::Path;
 

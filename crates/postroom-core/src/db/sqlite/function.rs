@@ -1,10 +1,10 @@
-//! Functions that are blocking handlers.
+//! Functions that can be used as blocking handlers.
 
 use crate::db::sqlite::BlockingCtx;
 use crate::work::handler::{HandlerResult, Needed, State};
 
-/// A `fn(&mut BlockingCtx<'_>, P) -> Result<R, HandlerError>`, or one that takes up to four
-/// [`State`]s after the payload.
+/// A `fn(&mut BlockingCtx<'_>, P) -> Result<R, HandlerError>`, or a function that takes up to four [`State`]s after the
+/// payload.
 ///
 /// ```
 /// use postroom::handler::State;
@@ -34,10 +34,10 @@ use crate::work::handler::{HandlerResult, Needed, State};
     note = "after the payload it may take up to four `State<T>`"
 )]
 pub trait BlockingFn<P, R, A = ()>: Send + Sync + 'static {
-    /// Calls it.
+    /// Calls the function.
     fn call(&self, ctx: &mut BlockingCtx<'_>, payload: P) -> HandlerResult<R>;
 
-    /// Which states it takes.
+    /// The states that the function takes.
     #[doc(hidden)]
     fn needed(&self) -> Vec<Needed> {
         Vec::new()

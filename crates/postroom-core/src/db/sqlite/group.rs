@@ -1,4 +1,4 @@
-//! Jobs that are committed together. None of them can spoil it for the others.
+//! Jobs that are committed together. None of them can make the others fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::db::sqlite::thread::Shared;
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// A group closes at so many jobs, or after so long.
+/// A group closes when it has this many jobs, or after `GROUP_TIME_MAX`.
 const GROUP_JOBS_MAX: usize = 512;
 const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Health {
     Usable,
-    /// The disk or the file failed us: a new connection starts from what is really there.
+    /// The disk or the file failed: a new connection starts from what is really stored.
     Suspect,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Runs a group in the transaction that was begun.
+    /// Runs a group in a transaction that has already begun.
     pub(super) fn run(&self, first: Box<dyn Job>) -> Health {
         let (ran, spoilt) = self.run_jobs(first);
         let commit = spoilt.map_or_else(|| self.commit(), Err);
@@ -49,7 +49,7 @@ impl Group<'_> {
                 ran.into_iter().for_each(|job| self.shared.answer(job, Ok(())));
                 Health::Usable
             }
-            // It went to a file that nobody finds any more.
+            // The commit went to a file that no longer has its name.
             Ok(Err(error)) => {
                 ran.into_iter().for_each(|job| self.shared.answer(job, Err(the_same(&error))));
                 Health::Suspect
@@ -80,7 +80,7 @@ impl Group<'_> {
             if ran.len() >= GROUP_JOBS_MAX || started.elapsed() > GROUP_TIME_MAX {
                 break;
             }
-            // Whoever is in the group already must not wait for somebody's async code.
+            // Jobs that are already in the group must not wait for the async code of a session.
             next = self.shared.another_job(sessions_only);
         }
         (ran, None)
@@ -98,7 +98,7 @@ impl Group<'_> {
         }
     }
 
-    /// The group is undone; each job gets a transaction of its own, so that only the culprit fails.
+    /// Rolls the group back. Each job gets its own transaction, so that only the one at fault fails.
     fn one_by_one(&self, mut jobs: Vec<Box<dyn Job>>, error: Error) -> Health {
         let mut health = Health::after(&error);
         if jobs.len() <= 1 {
@@ -107,11 +107,11 @@ impl Group<'_> {
             }
             return health;
         }
-        // Whoever holds the lock now makes the first of them wait, and not each of them anew.
+        // If another connection holds the lock now, only the first of them waits for it, not each in turn.
         let mut locked = None;
         for mut job in jobs {
             let outcome = if job.is_session() {
-                // It cannot be run again from here.
+                // A session cannot be run again from here.
                 Err(if error.kind() == ErrorKind::Unavailable { the_same(&error) } else { spoilt_by_another() })
             } else if !job.is_wanted() {
                 Err(given_up())
@@ -135,7 +135,8 @@ impl Group<'_> {
         health
     }
 
-    // These are prepared anew each time: from a cache of prepared statements the user's code could take them unseen.
+    // These statements are prepared each time: the user's code could take them unseen from a cache of prepared
+    // statements.
     fn begin(&self) -> Result<()> {
         begin(self.conn)
     }
@@ -156,12 +157,12 @@ pub(super) fn begin(conn: &Connection) -> Result<()> {
 }
 
 pub(super) fn given_up() -> Error {
-    Error::new(ErrorKind::NotCommitted, "nobody waited for it any more; it was not run")
+    Error::new(ErrorKind::NotCommitted, "its caller no longer waited for it; it was not run")
 }
 
 fn spoilt_by_another() -> Error {
     Error::new(
         ErrorKind::NotCommitted,
-        "the commit failed because of another transaction in the same group; nothing of this is stored",
+        "the commit failed because of another transaction in the same group; nothing of this one was stored",
     )
 }

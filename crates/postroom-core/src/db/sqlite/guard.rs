@@ -1,4 +1,5 @@
-//! While the user's code runs inside our transaction it must not end it: others' work is in there too.
+//! Keeps the user's code from ending the transaction it runs in, because the transaction contains the work of others
+//! too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,17 +19,17 @@ const UNDO: &str = "ROLLBACK TO postroom_job";
 const ASKING: &[&str] =
     &["table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"];
 
-/// The watch over one connection.
+/// Guards one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard(Arc<AtomicBool>);
 
-/// The whole transaction is gone, with everybody's work in it, and why.
+/// The whole transaction was lost, with the work of every job in it; holds the reason.
 #[derive(Debug)]
 pub(crate) struct TransactionLost(pub(crate) Error);
 
 impl TransactionLost {
-    /// A full or failing disk makes SQLite roll everything back. Whatever else the code failed with, it was the code
-    /// that ended the transaction.
+    /// Decides the reason. A full or failing disk makes SQLite roll everything back; after any other error, the code
+    /// itself ended the transaction.
     fn after(failure: Option<Error>) -> Self {
         Self(failure.filter(|error| error.kind() == ErrorKind::Unavailable).unwrap_or_else(lost))
     }
@@ -42,13 +43,13 @@ impl Guard {
             action if watched.in_user_code() && is_forbidden(&action) => Authorization::Deny,
             _ => Authorization::Allow,
         }))?;
-        // A handler that swallowed RAISE(ROLLBACK) would go on in autocommit mode: nothing may commit there either.
+        // A handler that ignored RAISE(ROLLBACK) would go on in autocommit mode. Nothing may commit there either.
         let watched = guard.clone();
         conn.commit_hook(Some(move || watched.in_user_code()))?;
         Ok(guard)
     }
 
-    /// The user's code is over, whatever became of it.
+    /// Called when the user's code has ended, whatever its result.
     pub(crate) fn leave(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -57,7 +58,7 @@ impl Guard {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What savepoints on this connection need: made once for many of them.
+    /// Prepares savepoints on this connection, once for many of them.
     pub(crate) fn savepoints<'c>(&self, conn: &'c Connection) -> Result<Savepoints<'c>> {
         Ok(Savepoints {
             conn,
@@ -77,7 +78,7 @@ pub(crate) struct Savepoints<'c> {
 }
 
 impl Savepoints<'_> {
-    /// Runs the user's code in a savepoint of its own, then `seal` when it succeeded: both stay, or neither.
+    /// Runs the user's code in its own savepoint, then `seal` if it succeeded. The effects of both stay, or of neither.
     pub(crate) fn run<T>(
         &mut self,
         code: impl FnOnce() -> Result<T>,
@@ -113,7 +114,7 @@ fn is_forbidden(action: &AuthAction<'_>) -> bool {
     }
 }
 
-/// The user's code panicked; its transaction is rolled back and the thread goes on.
+/// Runs code that may panic. After a panic its transaction is rolled back and the thread goes on.
 pub(crate) fn catch<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)).unwrap_or_else(|panic| {
         let message = panic_message(panic.as_ref());

@@ -1,4 +1,4 @@
-//! Handlers on SQLite: blocking ones run on the writer thread itself, many to a commit.
+//! Handlers on SQLite: blocking ones run on the writer thread itself, many in one commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ use crate::work::handler::{
 #[derive(Debug)]
 pub enum Sqlite {}
 
-/// What a blocking handler is given: the message, and the transaction its ack commits in.
+/// What a blocking handler gets: the message, and the transaction that commits with its ack.
 ///
 /// ```
 /// use postroom::{Event, HandlerError, Handlers};
@@ -70,8 +70,8 @@ pub struct BlockingCtx<'c> {
 }
 
 impl BlockingCtx<'_> {
-    /// The connection: what is written here commits with the message's ack, or not at all. It is the writer's own and
-    /// shared with everybody's transactions: leave its hooks, limits and busy handler as they are.
+    /// The connection: writes on it commit with the message's ack, or not at all. It belongs to the writer and is
+    /// shared with all transactions: do not change its hooks, limits or busy handler.
     pub fn tx(&self) -> &Connection {
         self.conn
     }
@@ -81,28 +81,29 @@ impl BlockingCtx<'_> {
         self.message
     }
 
-    /// What travelled beside the payload.
+    /// The headers of the message.
     pub fn headers(&self) -> &Headers {
         &self.message.headers
     }
 
-    /// What the message belongs to, if it says so. What the handler enqueues belongs to the same unless told otherwise.
+    /// The correlation id of the message, if it has one. Messages that the handler enqueues get the same one by
+    /// default.
     pub fn correlation_id(&self) -> Option<&str> {
         self.message.correlation_id.as_deref()
     }
 
-    /// The how-manieth attempt this is, from one.
+    /// The number of this attempt, counted from one.
     pub fn attempt(&self) -> u32 {
         self.message.attempts + 1
     }
 
-    /// A value given to the worker with [`Handlers::state`]. As an argument of the handler, a [`State`] that is missing
-    /// is found when the worker starts.
+    /// A value that was passed to the worker with [`Handlers::state`]. If the handler takes the [`State`] as an
+    /// argument instead, a missing value is found when the worker starts.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<State<T>> {
         self.state.get()
     }
 
-    /// Puts a message into the outbox; it is stored if and only if this handler succeeds.
+    /// Enqueues a message in the outbox; it is stored if and only if this handler succeeds.
     pub fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?.because_of(self.message);
         self.enqueued = true;
@@ -118,7 +119,7 @@ impl std::fmt::Debug for BlockingCtx<'_> {
 
 type Erased = dyn Fn(&mut BlockingCtx<'_>) -> HandlerResult<Option<String>> + Send + Sync;
 
-/// A blocking handler, whatever its payload.
+/// A blocking handler, whatever the type of its payload.
 #[derive(Clone)]
 pub struct BlockingHandler(pub(super) Arc<Erased>);
 
@@ -128,20 +129,20 @@ impl std::fmt::Debug for BlockingHandler {
     }
 }
 
-/// Calls a handler; one that panics has failed.
+/// Calls a handler. A panic counts as a failure.
 pub(super) fn call(handler: &BlockingHandler, ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx)))
         .unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
 }
 
-/// What undoes the handler's savepoint, and tells whose failure it was should more than that be lost.
+/// The error that rolls the handler's savepoint back. If more than that is lost, it shows whose failure it was.
 pub(super) fn as_error(failure: &HandlerError) -> Error {
     let kind = if failure.is_outage() { ErrorKind::Unavailable } else { ErrorKind::Callback };
     Error::new(kind, failure.to_string())
 }
 
 impl Handlers<Sqlite> {
-    /// A function that runs on the writer thread, for the topic of its payload. It must not wait for anything.
+    /// Adds a function that runs on the writer thread, for the topic of its payload. It must not wait for anything.
     ///
     /// ```
     /// use postroom::{HandlerError, Handlers, Payload};
@@ -168,7 +169,7 @@ impl Handlers<Sqlite> {
         self.add(P::TOPIC, Entry::Blocking(BlockingHandler(Arc::new(erased))), needed)
     }
 
-    /// A function that takes whole messages of a topic on the writer thread and answers with text.
+    /// Adds a function that takes whole messages of a topic on the writer thread and answers with text.
     #[must_use]
     pub fn on_topic_blocking<F>(self, topic: impl Into<String>, handler: F) -> Self
     where

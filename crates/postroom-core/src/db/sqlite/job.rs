@@ -1,4 +1,4 @@
-//! Work for the writer thread.
+//! Jobs for the writer thread.
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -7,49 +7,49 @@ use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::store::Wake;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// How a job left the transaction it ran in.
+/// The state in which a job left the transaction it ran in.
 #[derive(Debug)]
 pub(crate) enum Ran {
-    /// Usable: what the job did is complete, or undone.
+    /// Usable: the effects of the job are complete, or rolled back.
     Well,
-    /// Spoilt, and why: everything in it must be rolled back and run again, job by job.
+    /// Broken, with the reason: everything in it must be rolled back and run again, job by job.
     Spoilt(Error),
 }
 
-/// One job. It may be run more than once: when another job spoils the group, all are run again, each on its own.
+/// One job. It may run more than once: if another job breaks the group's transaction, all run again, each separately.
 pub(crate) trait Job: Send {
     fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran;
 
-    /// Tells the caller, after the commit.
+    /// Answers the caller, after the commit.
     fn answer(self: Box<Self>, commit: Result<()>);
 
-    /// Whether anybody waits for the answer. A job of somebody who gave up is not run.
+    /// Whether the caller still waits for the answer. If it does not, the job is not run.
     fn is_wanted(&self) -> bool;
 
-    /// How it failed by itself, whatever becomes of the commit.
+    /// How the job itself failed, whatever the result of the commit.
     fn failed_as(&self) -> Option<ErrorKind> {
         None
     }
 
-    /// Whether it waits for someone outside while it holds the transaction.
+    /// Whether the job waits for code on another thread while it holds the transaction.
     fn is_session(&self) -> bool {
         false
     }
 }
 
-/// What a job leaves in the transaction: its own success or failure, unless everybody's work is gone.
+/// The result of a job in the transaction: its own success or failure, unless the whole transaction was lost.
 pub(crate) type Kept<T> = std::result::Result<Result<T>, TransactionLost>;
 
-/// A job with one caller, who is told after the commit.
+/// A job with one caller, who gets the answer after the commit.
 struct Call<F, R, T> {
     code: F,
-    /// Wakes workers after the commit, before the caller is told: they have further to go.
+    /// Wakes workers after the commit, before the caller gets its answer, because workers need longer to start.
     ring: R,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-/// A job that runs `code`, and calls `ring` when what it answered is committed.
+/// A job that runs `code`, and calls `ring` when its result is committed.
 pub(crate) fn job<T: Send + 'static>(
     code: impl FnMut(&Connection, &Guard) -> Kept<T> + Send + 'static,
     ring: impl Fn(&T) + Send + 'static,
@@ -58,7 +58,7 @@ pub(crate) fn job<T: Send + 'static>(
     (Box::new(Call { code, ring, outcome: None, reply }), answer)
 }
 
-/// One of our own verbs: it needs no savepoint, because an error in it undoes the whole group.
+/// One of our own operations: it needs no savepoint, because an error in it rolls the whole group back.
 pub(crate) fn verb_job<T: Send + 'static>(
     mut verb: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     rings: Option<Wake>,
@@ -105,7 +105,7 @@ where
     }
 }
 
-/// What the caller is told, and what became of the transaction.
+/// The answer for the caller, and the state of the transaction.
 pub(crate) fn kept<T>(kept: Kept<T>) -> (Result<T>, Ran) {
     match kept {
         Ok(outcome) => (outcome, Ran::Well),
@@ -124,7 +124,7 @@ pub(crate) fn lost() -> Error {
     )
 }
 
-/// The same error for one more of those it concerns.
+/// A copy of an error, for another job that it concerns.
 pub(crate) fn the_same(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Jobs that wait for the writer thread.
+//! The jobs that wait for the writer thread.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use crate::db::sqlite::job::Job;
 use crate::support::clock::monotonic;
 
-/// More than this cannot be worked off in any time that somebody waits.
+/// The most jobs that may wait: no caller would wait long enough for more.
 pub(super) const JOBS_MAX: usize = 65_536;
 
-/// A job, and when it came.
+/// A job, and when it was submitted.
 pub(super) struct Waiting {
     pub(super) job: Box<dyn Job>,
     pub(super) since: Instant,
@@ -28,7 +28,7 @@ pub(super) struct Line {
     jobs: VecDeque<Waiting>,
     pub(super) running: bool,
     pub(super) waiting: bool,
-    /// Whoever waits for the thread to end; it does so when nothing is left to do.
+    /// The callers that wait for the thread to end; it ends when no jobs are left.
     pub(super) ending: Vec<oneshot::Sender<()>>,
 }
 
@@ -45,7 +45,7 @@ impl Line {
         self.jobs.push_back(job);
     }
 
-    /// In front of the others, for what cannot wait.
+    /// Adds a job before the others, for urgent work.
     pub(super) fn push_front(&mut self, job: Waiting) {
         self.jobs.push_front(job);
     }
@@ -54,17 +54,17 @@ impl Line {
         self.jobs.pop_front()
     }
 
-    /// The next one, unless it waits for somebody outside and may not.
+    /// The next job, unless it is a session and `may_be_session` is false.
     pub(super) fn pop_for_group(&mut self, may_be_session: bool) -> Option<Waiting> {
         let is_next = self.jobs.front().is_some_and(|next| may_be_session || !next.job.is_session());
         if is_next { self.jobs.pop_front() } else { None }
     }
 
-    /// Those that came no later than this.
+    /// Takes the jobs that were submitted no later than `latest`.
     pub(super) fn take_until(&mut self, latest: Instant) -> Vec<Waiting> {
         let (taken, left) = self.jobs.drain(..).partition(|waiting| waiting.since <= latest);
         self.jobs = left;
-        // In the order in which they stood.
+        // In the order in which they were waiting.
         Vec::from(taken)
     }
 

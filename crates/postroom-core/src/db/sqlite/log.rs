@@ -1,5 +1,5 @@
-//! Keeping the write-ahead log short. It begins anew only when nobody reads from it, and where one reader follows the
-//! other that moment never comes by itself: then the writer waits for it, rarely and not for long.
+//! Keeps the write-ahead log short. The log starts again only when nobody reads from it. With a steady sequence of
+//! readers that moment never comes by itself: then the writer waits for it, rarely and not for long.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,13 +10,14 @@ use crate::db::sqlite::patience;
 use crate::support::clock::monotonic;
 use crate::support::error::Result;
 
-/// A page that is claimed, acknowledged and claimed again is copied back once instead of each time.
+/// How many pages the log has at a checkpoint. A page that is claimed, acknowledged and claimed again is then copied
+/// back once instead of each time.
 const PAGES: u64 = 4000;
-/// A log that is longer than this is kept from beginning anew by somebody who reads.
+/// If the log is longer than this, a reader keeps it from starting again.
 const LONG_BYTES: u64 = 64 << 20;
-/// So long everybody who writes waits for those who read.
+/// How long all writers wait for the readers.
 const WAIT: Duration = Duration::from_millis(100);
-/// So long after a wait that was in vain comes the next one; twice as long each time.
+/// How long after a wait without success the next one comes; the pause doubles each time.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_LAST: Duration = Duration::from_secs(30);
 
@@ -34,7 +35,7 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// From now on they are made here, and not by SQLite inside a commit.
+    /// From now on checkpoints are made here, and not by SQLite inside a commit.
     pub(crate) fn set_up(conn: &Connection) -> Result<Self> {
         let page_bytes: u32 = conn.query_row("PRAGMA page_size", [], |row| row.get(0))?;
         LENGTH.set(0);
@@ -45,7 +46,7 @@ impl Checkpoints {
         Ok(Self { long: (LONG_BYTES / u64::from(page_bytes.max(1))).max(2 * PAGES), pause: PAUSE_FIRST, next: None })
     }
 
-    /// After a commit: copies back what is in the log, when it is worth it.
+    /// Runs after a commit: copies the log back into the database when it is long enough.
     pub(crate) fn after_commit(&mut self, conn: &Connection) {
         let length = LENGTH.get();
         if length < PAGES {
@@ -62,7 +63,7 @@ impl Checkpoints {
         }
     }
 
-    /// Before the connection is closed, when there is nothing to do. Others may keep the file open.
+    /// Runs before the connection is closed, when the writer is idle. Others may keep the file open.
     pub(crate) fn at_the_end(&mut self, conn: &Connection) {
         if LENGTH.get() >= self.long {
             self.begin_anew(conn);
@@ -80,7 +81,8 @@ impl Checkpoints {
     }
 }
 
-/// Whether somebody was in the way. An error is no trouble: the log is only longer, and the next commit meets it too.
+/// Runs a checkpoint and answers whether another connection was in the way. An error does no harm: the log only gets
+/// longer, and the next commit meets the same error.
 fn checkpoint(conn: &Connection, sql: &str) -> Option<bool> {
     conn.query_row(sql, [], |row| row.get(0)).ok()
 }

@@ -1,4 +1,4 @@
-//! The verbs on the writer's own connection, in whatever transaction it is in.
+//! The operations on the writer's own connection, in whatever transaction it is in.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 
 impl SqliteShared {
-    /// A door: what is enqueued here is told.
+    /// Enqueues a message and reports it to telemetry.
     pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
         message.check()?;
         let stored = self.insert_on(conn, &telemetry::traced(message))?;
@@ -30,7 +30,7 @@ impl SqliteShared {
         Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
     }
 
-    /// Whether the inbox knows a message already.
+    /// Whether the inbox already has a message.
     pub(crate) fn knows(&self, conn: &Connection, key: &InboxKey) -> Result<bool> {
         let find = self.verbs.find_by_key(key);
         let mut find_statement = conn.prepare_cached(find.sql())?;
@@ -41,7 +41,7 @@ impl SqliteShared {
         now(self.verbs.arrive(&mut SqliteConn::new(conn), incoming, hold, self.clock.now()))
     }
 
-    /// A door: what arrives here is told.
+    /// Accepts a message and reports it to telemetry.
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
         incoming.check_from_outside()?;
         let mut session = SqliteConn::new(conn);
@@ -70,7 +70,7 @@ impl OnFile for SqliteShared {
         self.verbs.check_schema(schema_version(conn, &self.verbs)?)
     }
 
-    /// Those that are in use are closed when their question is answered.
+    /// Closes the readers. Those in use are closed when their query is answered.
     fn leave_readers(&self) {
         self.readers.leave();
         if let Some(watched) = &self.watched {

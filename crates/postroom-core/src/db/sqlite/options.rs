@@ -23,10 +23,11 @@ use crate::support::error::{Error, Result};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// Everything that was acknowledged: each group of commits waits for the disk.
+    /// Everything that was acknowledged survives: each group of commits waits for the disk.
     #[default]
     Full,
-    /// Not the last moments: acknowledged work may be gone after a power cut, though not after a crash of the program.
+    /// All but the last moments survive: acknowledged work may be lost in a power cut, but not in a crash of the
+    /// program.
     Normal,
 }
 
@@ -74,71 +75,71 @@ impl SqliteOptions {
         }
     }
 
-    /// What the store is called in logs; the file's name unless told otherwise.
+    /// The name of the store in logs. The default is the name of the file.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What the tables are called.
+    /// The names of the tables.
     #[must_use]
     pub fn tables(mut self, tables: TableNames) -> Self {
         self.tables = tables;
         self
     }
 
-    /// What survives a power cut; everything unless told otherwise.
+    /// What survives a power cut. The default is everything.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Whether to create tables that are missing. Off unless told otherwise: then they must be there.
+    /// Whether to create missing tables. The default is no: then they must exist.
     #[must_use]
     pub fn deploy_schema(mut self, deploy: bool) -> Self {
         self.deploy_schema = deploy;
         self
     }
 
-    /// Whether to create the file when it is missing; on unless told otherwise.
+    /// Whether to create a missing file. The default is yes.
     #[must_use]
     pub fn create_file(mut self, create: bool) -> Self {
         self.create_file = create;
         self
     }
 
-    /// Where the time comes from.
+    /// The clock that the store uses.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Enqueues an event under this topic, in the same transaction, whenever a message is given up.
+    /// Enqueues an event under this topic, in the same transaction, whenever a message becomes a dead letter.
     #[must_use]
     pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
         self.dead_letter_topic = Some(topic.into());
         self
     }
 
-    /// After how long without work the writer thread ends, at the latest: 10 s. It starts again by itself, and ends
-    /// sooner when it had little to do.
+    /// How long the writer thread stays without work, at most. The default is 10 s. It starts again by itself, and ends
+    /// sooner if it had little to do.
     #[must_use]
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Whether to watch the file for commits of other processes; on unless told otherwise. Workers poll as well.
+    /// Whether to watch the file for commits of other processes. The default is yes. Workers also poll.
     #[must_use]
     pub fn watch(mut self, watch: bool) -> Self {
         self.watch = watch;
         self
     }
 
-    /// Takes a guard away, to show that a test notices.
+    /// Removes a guard, to show that a test notices it.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn sabotage(mut self, sabotage: Option<Sabotage>) -> Self {
@@ -146,7 +147,7 @@ impl SqliteOptions {
         self
     }
 
-    /// Looks at the file without opening a store: what about it can lose messages or hold them up. Nothing is created
+    /// Examines the file without opening a store: what about it can lose messages or hold them up. Nothing is created
     /// or changed.
     pub async fn examine(self) -> Result<crate::db::doctor::Report> {
         crate::db::sqlite::examine::examine(self).await
@@ -160,7 +161,7 @@ impl SqliteOptions {
         Box::pin(SqliteStore::open(self)).await
     }
 
-    /// The statement in front of every settle: the lease is still held.
+    /// The condition in every settle that checks that the lease is still held.
     pub(crate) fn fence(&self) -> Fence {
         #[cfg(feature = "testing")]
         if self.sabotage == Some(Sabotage::Fencing) {

@@ -1,10 +1,10 @@
-//! Which file a store has open. One that was put in its place, or a place that is empty now, is noticed before anything
-//! is acknowledged: SQLite itself would go on writing to a file that nobody finds any more.
+//! Which file a store has open. If the file was replaced or removed, this is noticed before anything is acknowledged:
+//! SQLite itself would go on writing to a file that no longer has its name.
 //!
-//! A write-ahead log goes by the name of its database and does not say which file it belongs to: a new file is read
-//! together with the log of the old one, and damaged for good by the next checkpoint. SQLite leaves that log behind
-//! when it closes a file that was moved. So before a connection to the old file is closed, it copies the log to where
-//! it belongs and empties it, and the new file is opened only when nobody uses the old log any more.
+//! A write-ahead log is found by the name of its database and does not say which file it belongs to: a new file would
+//! be read together with the log of the old one, and the next checkpoint would damage it permanently. SQLite leaves
+//! that log behind when it closes a file that was moved. So before a connection to the old file is closed, it copies
+//! the log back into that file and empties it, and the new file is opened only when nobody uses the old log any more.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use crate::db::sqlite::{Durability, connect, patience};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// So long a connection that is about to be closed waits for those who read from the log.
+/// How long a connection that is about to be closed waits for readers of the log.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// A file, however it is called.
+/// Identifies a file, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileId {
     device: u64,
     number: u64,
-    /// Numbers are used again.
+    /// Inode numbers are reused.
     created: Option<SystemTime>,
 }
 
@@ -37,41 +37,41 @@ impl FileId {
         Ok(Self { device: file.dev(), number: file.ino(), created: file.created().ok() })
     }
 
-    /// Elsewhere a file that is open cannot be replaced or deleted.
+    /// On other systems an open file cannot be replaced or deleted.
     #[cfg(not(unix))]
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|_| Self::default())
     }
 }
 
-/// A connection, and the file it has open.
+/// A connection, and the file that it has open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) conn: Connection,
     pub(crate) file: FileId,
-    /// Every connection to one file has the same.
+    /// All connections to one file share this.
     held: Arc<()>,
 }
 
 impl Opened {
-    /// Before it is closed because its file is no longer there: what is in the log belongs to that file, wherever it
-    /// was moved, and to no other.
+    /// Empties the log before the connection is closed because its file is no longer in place. The contents of the log
+    /// belong to that file, wherever it was moved, and to no other.
     pub(crate) fn empty_log(&self) {
         let emptied: rusqlite::Result<i64> = patience::until(monotonic() + LAST_WAIT, || {
             self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         });
-        tracing::debug!(?emptied, "the log was to be folded into the old file");
+        tracing::debug!(?emptied, "tried to copy the log back into the old file");
     }
 }
 
-/// Where the file of a store is.
+/// The location of a store's file.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
     known: Mutex<Option<Known>>,
 }
 
-/// The file that was last opened there, with its log and the index of that.
+/// The file that was last opened there, with its log and the index of the log.
 #[derive(Clone, Debug)]
 struct Known {
     file: FileId,
@@ -92,7 +92,7 @@ impl Place {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the file that was last opened is no longer there, under its name.
+    /// Whether the file that was last opened is no longer there under its name.
     pub(crate) fn has_changed(&self) -> bool {
         let known = self.known().as_ref().map(|known| known.file);
         known.is_some_and(|file| FileId::of(&self.path).ok() != Some(file))
@@ -110,7 +110,7 @@ impl Place {
         }
     }
 
-    /// Opens a connection that writes. A file that takes the place of another is accepted by [`accept`](Self::accept).
+    /// Opens a connection that writes. If another file has replaced the old one, [`accept`](Self::accept) accepts it.
     pub(crate) fn writer(&self, durability: Durability) -> Result<Opened> {
         self.open(|path| connect::writer(path, durability))
     }
@@ -132,7 +132,7 @@ impl Place {
         Ok(Opened { conn, file, held: held.unwrap_or_default() })
     }
 
-    /// From now on this is the file of this place.
+    /// From now on, this file is the one at this place.
     pub(crate) fn accept(&self, opened: &Opened) {
         let logs = self.logs().map(|log| FileId::of(&log).ok());
         *self.known() = Some(Known { file: opened.file, logs, held: opened.held.clone() });
@@ -142,14 +142,14 @@ impl Place {
         [connect::beside(&self.path, "-wal"), connect::beside(&self.path, "-shm")]
     }
 
-    /// Takes the log of the old file out of the way of the new one, if it is empty and nobody uses it.
+    /// Removes the log of the old file, so that the new file does not use it, if it is empty and not in use.
     fn leave_old_log(&self) -> Result<()> {
         let Some(known) = self.known().clone() else { return Ok(()) };
         let found = FileId::of(&self.path).map_err(|error| self.gone(error))?;
         if found == known.file {
             return Ok(());
         }
-        // Here, and in `known`.
+        // One reference here, and one in `known`.
         if Arc::strong_count(&known.held) > 2 {
             return Err(self.unavailable("another file was put in its place, and the old one is still being read"));
         }
@@ -187,8 +187,8 @@ impl Place {
     }
 }
 
-/// Whether another process has the index of a log open: each holds a lock on it all the time. Our own connections to it
-/// are closed; this lets go of any lock that they would hold.
+/// Whether another process has the index of a log open: each process holds a lock on it all the time. Our own
+/// connections to it are closed; this check would release any lock that they held.
 #[cfg(unix)]
 fn is_in_use(index: &Path) -> bool {
     use rustix::fs::{FlockOperation, fcntl_lock};

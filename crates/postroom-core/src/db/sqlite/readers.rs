@@ -1,4 +1,4 @@
-//! Connections that only read, kept for the next question: a few for each store, and not many in all.
+//! Connections that only read, kept for the next query: a few for each store, and not many in total.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,11 @@ use crate::db::sqlite::place::{Opened, Place};
 use crate::support::error::Result;
 
 const KEPT_BY_STORE: usize = 4;
-/// Each holds a file open or three. With more stores than this, those that are asked rarely open theirs anew.
+/// The most idle readers that this process keeps. Each holds up to three files open. With more stores than this, those
+/// that are rarely queried open theirs again.
 const KEPT_IN_ALL: usize = 32;
 
-/// Whose each is, in the order of their last use.
+/// The readers, each with the number of its store, in the order of their last use.
 static KEPT: Mutex<Vec<(u64, Opened)>> = Mutex::new(Vec::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -27,9 +28,9 @@ impl Readers {
         Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Runs `code` with a connection to the database at that place.
+    /// Runs `code` with a connection to the database at `place`.
     pub(crate) fn read<T>(&self, place: &Place, code: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        // One to a file that is no longer there is closed.
+        // A reader of a file that is no longer in place is closed.
         let opened = match self.take() {
             Some(kept) if place.check(kept.file).is_ok() => kept,
             Some(left) => {
@@ -40,7 +41,7 @@ impl Readers {
             None => place.reader()?,
         };
         let result = code(&opened.conn);
-        // One that was left inside a transaction would show the same moment for ever.
+        // A reader that was left inside a transaction would show the same moment forever.
         match opened.conn.is_autocommit() {
             true if place.check(opened.file).is_ok() => self.keep(opened),
             true => opened.empty_log(),
@@ -65,12 +66,12 @@ impl Readers {
             (false, false) => None,
         };
         let closed = excess.map(|excess| kept.remove(excess));
-        // Closing may write to the disk: nobody waits for that.
+        // Closing may write to the disk, so it happens outside the lock.
         drop(kept);
         drop(closed);
     }
 
-    /// Because their file is no longer there.
+    /// Closes the readers because their file is no longer in place.
     pub(crate) fn leave(&self) {
         let closed: Vec<_> = kept().extract_if(.., |(id, _)| *id == self.id).collect();
         closed.iter().for_each(|(_, reader)| reader.empty_log());

@@ -1,4 +1,4 @@
-//! Receiving with a blocking handler: row, effects and answer in one job, many jobs to a commit.
+//! Receives with a blocking handler: row, effects and answer in one job, many jobs in one commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::support::error::Result;
 use crate::telemetry;
 use crate::work::handler::{HandlerError, Received, States};
 
-/// The row is held for no longer than its own transaction takes.
+/// How long the row is held; its own transaction takes no longer.
 const HOLD: Duration = Duration::from_secs(60);
 
 pub(super) async fn receive(
@@ -52,7 +52,7 @@ struct Receiving {
     enqueued: bool,
 }
 
-/// How far the code in the savepoint came.
+/// How far the code in the savepoint got.
 enum Step {
     Handled(Option<String>),
     Not(Admission),
@@ -71,8 +71,9 @@ impl Receiving {
         }
     }
 
-    /// Nobody else can write until the group commits: what is not there now can be written after the handler, in one
-    /// piece, and outside its savepoint. SQLite copies every page that is changed inside one.
+    /// Receives a message that is not in the inbox. No other connection can write until the group commits, so the row
+    /// can be written after the handler, complete, and outside its savepoint. SQLite copies every page that is changed
+    /// inside a savepoint.
     fn receive_new(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept<Received> {
         if self.incoming.is_past_expiry(self.core.clock.doubt().early(self.core.clock.now())) {
             return Ok(Ok(Received::Not(Admission::Expired)));
@@ -82,7 +83,7 @@ impl Receiving {
         let handled = savepoints.run(|| self.handle(conn, &message, &mut failure), |_| Ok(()))?;
         if let Ok(response) = &handled {
             let row = self.core.verbs.handled(&self.incoming, response.as_deref(), self.core.clock.now());
-            // It would be there only if the handler itself had written it.
+            // It can exist only if the handler itself has written it.
             match conn.run(&row) {
                 Ok(done) if !done.duplicate => {}
                 Ok(_) => return Err(TransactionLost(lost())),
@@ -92,7 +93,7 @@ impl Receiving {
         Ok(received(handled.map(Step::Handled), failure))
     }
 
-    /// It may wait in line, or be finished: its row says.
+    /// Receives a message that is in the inbox already. It may be ready or done: its row shows which.
     fn receive_known(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept<Received> {
         let (core, mut failure) = (self.core.clone(), None);
         let step = || match core.arrive_on(conn, &self.incoming, HOLD)? {

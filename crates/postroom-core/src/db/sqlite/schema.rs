@@ -14,7 +14,7 @@ pub(super) fn deploy_schema(conn: &Connection, verbs: &SqlVerbs) -> Result<()> {
     Ok(())
 }
 
-/// The version of the schema; none when the tables are not there.
+/// The version of the schema; `None` if the tables do not exist.
 pub(crate) fn schema_version(conn: &Connection, verbs: &SqlVerbs) -> Result<Option<i64>> {
     now(verbs.schema_version(&mut SqliteConn::new(conn)))
 }

@@ -1,4 +1,5 @@
-//! An async handler's hold on the writer: it begins with the handler's first statement and lasts for a bounded time.
+//! An async handler's transaction on the writer: it begins with the handler's first statement and lasts for a limited
+//! time.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -50,9 +51,10 @@ pub struct SqliteTx {
     limit: Duration,
     open: Option<Open>,
     enqueued: bool,
-    /// It held the writer for longer than it may.
+    /// Whether it held the writer for longer than allowed.
     pub(crate) overran: bool,
-    /// What was done so far is undone: nothing more may be done, or it would stand alone.
+    /// Whether its earlier work was rolled back. Then it may do nothing more, or the later work would be stored without
+    /// it.
     is_lost: bool,
 }
 
@@ -61,15 +63,16 @@ struct Open {
     done: oneshot::Receiver<Ended>,
 }
 
-/// How the writer let go of it.
+/// How the session ended on the writer.
 struct Ended {
     result: Result<()>,
-    /// Because the time was over.
+    /// Whether its time was over.
     overran: bool,
 }
 
 impl Open {
-    /// Why nothing of it is stored, or that it is. Whoever wants to know has let go of its steps, or sent the last one.
+    /// How the session ended: why nothing was stored, or that it was stored. The caller has dropped its steps before,
+    /// or has sent the last one.
     async fn ended(self) -> Ended {
         drop(self.steps);
         self.done.await.unwrap_or_else(|_| Ended { result: Err(broken_down()), overran: false })
@@ -109,14 +112,14 @@ impl SqliteTx {
     }
 
     pub(super) async fn mark(&mut self, mark: HandledMark, topic: String) -> Result<bool> {
-        // It comes before the handler: one that is running already is another message's.
+        // The mark is set before the handler runs. A handler that is already running here belongs to another message.
         self.core.writer.check_outside()?;
         let put = self
             .verb((mark, topic), |verbs, conn, (mark, topic), now| Box::pin(verbs.put_mark(conn, mark, topic, now)));
         Ok(put.await?.is_some())
     }
 
-    /// Runs a verb in the handler's transaction.
+    /// Runs an operation in the handler's transaction.
     pub(super) async fn verb<A: Portable, T: Portable>(&mut self, args: A, verb: JobFn<A, T>) -> Result<T> {
         let core = self.core.clone();
         self.step(move |conn| now(verb(&core.verbs, &mut SqliteConn::new(conn), &args, core.clock.now()))).await
@@ -156,9 +159,9 @@ impl SqliteTx {
         }
     }
 
-    /// Why the writer no longer listens: the time is over, or the transaction could not be begun.
+    /// Why the writer no longer listens: the time is over, or the transaction could not begin.
     async fn broken_off(&mut self) -> Error {
-        // Before anything is waited for: whoever gives up here must not begin a second transaction.
+        // Set before the wait: a caller that is cancelled here must not begin a second transaction.
         self.is_lost = true;
         let Some(open) = self.open.take() else { return broken_off() };
         let ended = open.ended().await;
@@ -180,7 +183,7 @@ impl SqliteTx {
         self.open.as_ref().map(|open| &open.steps).ok_or_else(broken_off)
     }
 
-    /// Acknowledges, if there is something to, and commits. An error means that nothing of it is stored.
+    /// Acknowledges, if there is something to acknowledge, and commits. An error means that nothing was stored.
     pub(crate) async fn commit(mut self, ack: Option<Ack<'_>>) -> Result<()> {
         if self.is_lost {
             return Err(broken_off());
@@ -209,7 +212,7 @@ impl SqliteTx {
         Ok(())
     }
 
-    /// Undoes everything, and waits until it is undone.
+    /// Rolls everything back, and waits until that is done.
     pub(crate) async fn roll_back(self) {
         if let Some(open) = self.open {
             open.ended().await;
@@ -217,10 +220,10 @@ impl SqliteTx {
     }
 }
 
-/// A handler that wrote nothing needs no session: its ack is a verb like any other.
+/// Acknowledges for a handler that wrote nothing. It needs no session: its ack is an operation like any other.
 async fn submit_ack(core: Arc<SqliteShared>, ack: Statement) -> Result<()> {
     let acknowledge = move |conn: &Connection| match conn.run(&ack) {
-        // A lost lease changed nothing: no reason to undo the neighbours' work.
+        // A lost lease changed nothing, so the other jobs of the group need not be rolled back.
         Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Err(error)),
         other => other.map(Ok),
     };
@@ -232,7 +235,7 @@ async fn submit_ack(core: Arc<SqliteShared>, ack: Statement) -> Result<()> {
 struct SessionJob {
     steps: mpsc::Receiver<Step>,
     limit: Duration,
-    /// None as long as it did not run.
+    /// `None` until it has run.
     outcome: Option<Result<()>>,
     overran: bool,
     reply: oneshot::Sender<Ended>,
@@ -292,13 +295,13 @@ impl Job for SessionJob {
 }
 
 fn broken_off() -> Error {
-    Error::new(ErrorKind::NotCommitted, "the handler's transaction was broken off before; nothing of it is stored")
+    Error::new(ErrorKind::NotCommitted, "the handler's transaction was interrupted before; nothing of it was stored")
 }
 
 fn held_too_long() -> Error {
     Error::new(
         ErrorKind::NotCommitted,
-        "an async handler held the writer too long and was rolled back; wait for slow things before the first \
+        "an async handler held the writer too long and was rolled back; do slow work before the first \
          statement, or use a blocking handler",
     )
 }

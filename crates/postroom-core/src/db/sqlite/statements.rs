@@ -1,4 +1,4 @@
-//! How many statements SQLite was given.
+//! Counts the statements that SQLite was given.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use rusqlite::trace::TraceEventCodes;
 
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
-/// How many statements all SQLite stores of this process have run so far: to show that something costs none.
+/// How many statements all SQLite stores of this process have run so far, to show that something runs none.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

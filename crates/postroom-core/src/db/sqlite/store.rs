@@ -1,4 +1,4 @@
-//! The store itself: each verb is a job for the writer thread, each question goes to a reader.
+//! The store itself: each write is a job for the writer thread, each query goes to a reader.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ use crate::telemetry;
 #[derive(Clone, Debug)]
 pub struct SqliteStore(pub(crate) Arc<SqliteShared>);
 
-/// What the store, its handlers and its transactions share.
+/// The state that the store, its handlers and its transactions share.
 pub(crate) struct SqliteShared {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
@@ -62,12 +62,12 @@ impl std::fmt::Debug for SqliteShared {
 }
 
 impl SqliteStore {
-    /// The schema as SQL text, for people with migrations of their own.
+    /// The schema as SQL text, for people with their own migrations.
     pub fn schema(tables: &crate::TableNames) -> String {
         SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.schema
     }
 
-    /// What a claim runs, in order: for a benchmark that counts its steps.
+    /// The statements of a claim, in order, for a benchmark that counts its steps.
     #[cfg(feature = "testing")]
     pub fn claim_statements(tables: &crate::TableNames, queue: Queue) -> Vec<String> {
         SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.of(queue).claim_texts()
@@ -84,7 +84,7 @@ impl SqliteStore {
             Ok((options, writer))
         })
         .await?;
-        // Another store of this process may have had another file open there.
+        // Another store of this process may have had another file open at this path.
         if writer.place().has_changed() {
             writer.leave().await;
         }
@@ -93,7 +93,7 @@ impl SqliteStore {
             if options.deploy_schema {
                 deploy_schema(&place.writer(options.durability)?.conn, &verbs)?;
             }
-            // Without a write: a file that is not ours stays as it is.
+            // Reads only: a file that is not ours is not changed.
             verbs.check_schema(schema_version(&connect::reader(place.path())?, &verbs)?)?;
             place.accept(&place.writer(options.durability)?);
             Ok((options, verbs))
@@ -118,21 +118,20 @@ impl SqliteStore {
         Ok(Self(core))
     }
 
-    /// Closes the file when its work is done: the writer thread ends, and the log is folded into the database if nobody
-    /// else has it open. Without it the log stays behind when the program ends, which loses nothing. A later call on
-    /// this store or a clone of it opens the file again.
+    /// Closes the file when its work is done: the writer thread ends, and the log is copied back into the database if
+    /// nobody else has it open. Without this call the log stays behind when the program ends, which loses nothing. A
+    /// later call on this store or a clone of it opens the file again.
     pub async fn close(self) {
         self.0.let_go().await;
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
     /// Runs the user's own writes in one transaction on the writer thread, where they share its fsync. Returns after
-    /// the commit. `code` may run more than once, when another job spoils the group it ran in; only its last run
-    /// counts.
+    /// the commit. `code` may run more than once if another job breaks the group it ran in; only its last run counts.
     pub async fn write<T, F>(&self, mut code: F) -> Result<T>
     where
         T: Send + 'static,
@@ -145,7 +144,7 @@ impl SqliteStore {
         answer.await.map_err(|_| broken_down())?
     }
 
-    /// Reads with a connection of the store's own, which cannot write.
+    /// Reads with one of the store's own connections, which cannot write.
     pub async fn read<T, F>(&self, code: F) -> Result<T>
     where
         T: Send + 'static,
@@ -155,7 +154,7 @@ impl SqliteStore {
     }
 }
 
-/// A verb with its arguments apart, so that it can be run again.
+/// An operation with its arguments passed separately, so that it can run again.
 pub(super) type JobFn<A, T> =
     for<'v> fn(&'v SqlVerbs, &'v mut SqliteConn<'v>, &'v A, Timestamp) -> LocalBoxFuture<'v, Result<T>>;
 
@@ -170,18 +169,18 @@ impl SqliteShared {
         blocking(move || core.readers.read(core.writer.place(), code)).await
     }
 
-    /// A question, answered by a reader.
+    /// Runs a query on a reader.
     pub(crate) async fn ask<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T> {
         let core = self.clone();
         self.read(move |conn| now(verb(&core.verbs, &mut SqliteConn::new(conn), &args, core.clock.now()))).await
     }
 
-    /// A verb on the writer thread.
+    /// Runs an operation on the writer thread.
     pub(crate) async fn write<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T> {
         self.submit(None, args, verb).await
     }
 
-    /// A verb after which there may be work in line.
+    /// Runs an operation after which there may be messages to claim.
     pub(crate) async fn ring<A, T>(self: &Arc<Self>, queue: Queue, args: A, verb: JobFn<A, T>) -> Result<T>
     where
         A: Portable,
@@ -237,7 +236,7 @@ impl SqliteShared {
             now(core.verbs.extend(&mut SqliteConn::new(conn), queue, &leases, lease, core.clock.now()))
         };
         let (job, answer) = verb_job(extend, None);
-        // In front of everybody: behind slow handlers the leases would run out.
+        // Before all other jobs: behind slow handlers the leases would run out.
         self.writer.submit_first(job)?;
         answer.await.map_err(|_| broken_down())?
     }

@@ -1,4 +1,4 @@
-//! What the writer thread does: it opens the file, runs one group of jobs after the other, and ends when idle.
+//! The loop of the writer thread: it opens the file, runs one group of jobs after the other, and ends when idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,8 +18,8 @@ use crate::db::sqlite::place::{Opened, Place};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// So long a thread waits for more to do at first, and twice as long after each group that changed something: one that
-/// was only asked whether there is work, in one of hundreds of stores, is soon gone.
+/// How long a thread waits for more jobs at first. The time doubles after each group that changed something. A thread
+/// that only checked for work, in one of hundreds of stores, ends soon.
 const LINGER_FIRST: Duration = Duration::from_millis(100);
 
 pub(super) struct Shared {
@@ -31,19 +31,19 @@ pub(super) struct Shared {
     stores: Mutex<Vec<Weak<dyn OnFile>>>,
 }
 
-/// A store on the writer's file, as the writer needs to know it.
+/// A store on the writer's file, as the writer sees it.
 pub(crate) trait OnFile: Send + Sync {
-    /// The database was out of reach just now.
+    /// Called when the database was unreachable just now.
     fn note_outage(&self);
 
-    /// Whether the store can work with what another file has in place of its own.
+    /// Whether the store can work with the tables of a file that replaced its own.
     fn check_schema(&self, conn: &Connection) -> Result<()>;
 
-    /// Closes what the store keeps open of a file that is no longer there, besides the writer.
+    /// Closes whatever else than the writer the store has open on a file that is no longer in place.
     fn leave_readers(&self);
 }
 
-/// The writer's connection.
+/// The open connection of the writer.
 struct Open {
     to: Opened,
     guard: Guard,
@@ -56,8 +56,8 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Jobs' panics are caught one by one. Should the thread itself break down, those in line are told instead of waiting
-/// for ever, and the next job starts a new thread.
+/// Panics of jobs are caught one by one. If the thread itself panics, the waiting jobs get an error instead of waiting
+/// forever, and the next job starts a new thread.
 pub(super) struct Broken<'a>(pub(super) &'a Shared);
 
 impl Drop for Broken<'_> {
@@ -80,7 +80,7 @@ impl Shared {
         Self { place: Arc::new(place), durability, idle, line, arrived, stores: Mutex::default() }
     }
 
-    /// From now on the store hears what the writer meets.
+    /// From now on, the writer informs this store.
     pub(super) fn add(&self, store: Weak<dyn OnFile>) {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|store| store.strong_count() > 0);
@@ -95,7 +95,7 @@ impl Shared {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Tells a job's caller. What is told is dropped here when nobody waits for it any more, and may panic doing so.
+    /// Answers a job's caller. If the caller no longer waits, the answer is dropped here, and the drop may panic.
     pub(super) fn answer(&self, job: Box<dyn Job>, commit: Result<()>) {
         let kind = commit.as_ref().err().map(Error::kind).or_else(|| job.failed_as());
         if kind == Some(ErrorKind::Unavailable) {
@@ -107,7 +107,7 @@ impl Shared {
     pub(super) fn run(&self) {
         let mut open: Option<Open> = None;
         let mut linger = LINGER_FIRST;
-        // Whether somebody else held the lock when it was last asked for.
+        // Whether another connection held the lock at the last attempt.
         let mut was_locked = false;
         while let Some(first) = self.next_job(&mut open, linger.min(self.idle)) {
             let asked = if was_locked { first.since } else { monotonic() };
@@ -150,8 +150,8 @@ impl Shared {
         }
     }
 
-    /// Begins a transaction on the file that is there. One that was replaced is closed, and so is what else is open of
-    /// it: the next job finds the new one.
+    /// Begins a transaction on the file that is in place. If the file was replaced, everything that is open on the old
+    /// one is closed: the next job opens the new one.
     fn begin(&self, open: &mut Option<Open>) -> Result<()> {
         if let Some(now_open) = open
             && let Err(error) = self.place.check(now_open.to.file)
@@ -174,7 +174,7 @@ impl Shared {
         if has_changed {
             self.stores().iter().for_each(|store| store.leave_readers());
         }
-        // It was open before: whatever is wrong with it now may pass.
+        // The file was open before, so any error with it may pass.
         let to = self.place.writer(self.durability).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Error::new(ErrorKind::Unavailable, error.to_string()).caused_by(error),
             _ => error,
@@ -188,9 +188,10 @@ impl Shared {
         Ok(Open { to, guard, checkpoints })
     }
 
-    /// Tells a job that no transaction could be begun, and with it all that have waited for the same since then.
+    /// Answers a job that no transaction could begin, and with it all jobs that have waited for the same lock since
+    /// then.
     fn refuse(&self, first: Waiting, latest: Instant, error: &Error) {
-        // Those who came a moment later have waited long enough by now, too.
+        // Jobs that came a moment later have waited long enough by now, too.
         let latest = monotonic().checked_sub(BUSY_TIME).map_or(latest, |ago| ago.max(latest));
         let others = self.lock().take_until(latest);
         for waiting in [first].into_iter().chain(others) {
@@ -198,7 +199,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a job; none after `linger`, and then the thread is over.
+    /// Waits for a job; `None` after `linger`, and then the thread ends.
     fn next_job(&self, open: &mut Option<Open>, linger: Duration) -> Option<Waiting> {
         let mut line = self.lock();
         let mut has_waited = false;
@@ -221,14 +222,14 @@ impl Shared {
                     self.answer(waiting.job, Err(given_up()));
                     line = self.lock();
                 }
-                // Closing may write to the disk: nobody who comes meanwhile waits for that.
+                // Closing may write to the disk, so it happens outside the lock.
                 (None, Some(mut now_open)) => {
                     drop(line);
                     now_open.checkpoints.at_the_end(&now_open.to.conn);
                     self.close(Some(now_open));
                     line = self.lock();
                 }
-                // Under the lock: whoever comes next starts a new thread, and finds the file closed.
+                // Under the lock: the next caller starts a new thread, and finds the file closed.
                 (None, None) => {
                     line.running = false;
                     for ended in line.ending.drain(..) {

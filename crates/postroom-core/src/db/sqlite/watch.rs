@@ -1,12 +1,12 @@
-//! Hearing the commits of other processes: a watch on the write-ahead log, one for all files of this process.
+//! Notices the commits of other processes: one watch on the write-ahead logs of all files of this process.
 //!
-//! The event comes before the commit can be seen, so the database is asked again and again for a short while after it.
-//! A busy log would bring thousands of events a second, so a file is not watched while it is being asked, nor while no
+//! The event comes before the commit is visible, so the database is queried repeatedly for a short while after it. A
+//! busy log would cause thousands of events a second, so a file is not watched while it is being queried, nor while no
 //! worker waits for it.
 //!
-//! Asking takes an open connection, and those are few. Beyond them, the files that were quiet the longest are closed
-//! and heard through a watch on their folder: a log comes and goes with the connections to its database, its folder
-//! stays.
+//! A query needs an open connection, and their number is limited. Beyond the limit, the files that were quiet the
+//! longest are closed, and their folders are watched instead: a log comes and goes with the connections to its
+//! database, its folder stays.
 
 mod file;
 mod folders;
@@ -28,23 +28,23 @@ use crate::support::clock::monotonic;
 use file::{File, Mode};
 use folders::Folders;
 
-/// So many files are kept open, even if nothing happens in them.
+/// How many files are kept open, even if nothing happens in them.
 const OPEN_MAX: usize = 32;
-/// A file that could not be watched is tried again after this.
+/// How long to wait before a file that could not be watched is tried again.
 const TROUBLE: Duration = Duration::from_secs(1);
 
-/// A file that can be watched, until this is dropped.
+/// A file that is watched until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched {
     id: u64,
 }
 
-/// What the watching thread is told.
+/// Messages to the watching thread.
 enum News {
     Changed(PathBuf),
     Armed(u64),
     Added(u64, Arc<Place>, [Wake; 2]),
-    /// Another file takes its place: this one is to be closed.
+    /// Another file replaces this one, so this one has to be closed.
     Replaced(u64, mpsc::Sender<()>),
     Dropped(u64, Option<oneshot::Sender<()>>),
 }
@@ -52,7 +52,7 @@ enum News {
 static THREAD: OnceLock<Option<mpsc::Sender<News>>> = OnceLock::new();
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Rings `wakes` when another process commits to the database at that place. None when the system cannot watch: polling
+/// Signals `wakes` when another process commits to the database at `place`. `None` if the system cannot watch: polling
 /// still finds the messages.
 pub(crate) fn watch(place: Arc<Place>, wakes: [Wake; 2]) -> Option<Watched> {
     let thread = THREAD.get_or_init(start).as_ref()?;
@@ -78,7 +78,7 @@ impl Watched {
 }
 
 impl Watched {
-    /// Closes the file, because another one takes its place. It is watched again in a moment.
+    /// Closes the file, because another one replaces it. It is watched again shortly after.
     pub(crate) fn let_go(&self) {
         if let Some(Some(thread)) = THREAD.get() {
             let (told, done) = mpsc::channel();
@@ -121,7 +121,7 @@ struct Watching {
     folders: Folders,
     files: HashMap<u64, File>,
     by_log: HashMap<PathBuf, Vec<u64>>,
-    /// Which file is to be looked at when.
+    /// When each file is due for its next step.
     due: BTreeSet<(Instant, u64)>,
     open: usize,
 }
@@ -140,7 +140,7 @@ impl Watching {
 
     fn run(mut self, news: &mpsc::Receiver<News>) {
         loop {
-            // However much news there is.
+            // Due steps run even if there is always another message.
             self.step_due();
             let heard = match self.due.first() {
                 Some((at, _)) => news.recv_timeout(at.saturating_duration_since(monotonic())),
@@ -198,7 +198,7 @@ impl Watching {
         self.step(id, File::hears);
     }
 
-    /// Two stores on one file have one watch between them: the other one goes on asking for itself.
+    /// Stops watching a log. Two stores on one file share a watch: the other store goes on querying.
     fn unwatch(&mut self, log: &Path) {
         let _ = self.watcher.unwatch(log);
         let now = monotonic();
@@ -209,7 +209,7 @@ impl Watching {
         }
     }
 
-    /// The one place where a file's mode changes: what goes with it is kept in step.
+    /// Sets a file's mode. It changes only here, so that the other fields stay consistent with it.
     fn set(&mut self, id: u64, mode: Mode) {
         let Some(file) = self.files.get_mut(&id) else { return };
         let was = std::mem::replace(&mut file.mode, mode);
@@ -229,7 +229,7 @@ impl Watching {
         due.into_iter().for_each(|id| self.step(id, |file| file.mode.due().is_some_and(|at| at <= now)));
     }
 
-    /// Takes a file one step further, if `applies`.
+    /// Takes a file one step further, if `applies` is true for it.
     fn step(&mut self, id: u64, applies: impl Fn(&File) -> bool) {
         let Some(file) = self.files.get(&id).filter(|file| applies(file)) else { return };
         let (was, is_heard, log) = (file.mode, file.is_heard(), file.log.clone());
@@ -249,15 +249,15 @@ impl Watching {
         });
         self.open += usize::from(file.is_open() && !was_open);
         self.set(id, mode);
-        // It may have been watched again, and have changed meanwhile.
+        // It may have been watched again, and have changed since.
         if matches!(mode, Mode::Resting { .. }) {
             self.unwatch(&log);
         }
         while self.open > OPEN_MAX && self.close_the_quietest() {}
     }
 
-    /// Closes one file, of those in which nothing happens; if it is listened to, it is heard through its folder. False
-    /// when there is none.
+    /// Closes the file that has been quiet the longest. If a worker waits for it, its folder is watched instead. False
+    /// if there is none to close.
     fn close_the_quietest(&mut self) -> bool {
         let may_close = |file: &File| file.is_open() && matches!(file.mode, Mode::Watched | Mode::Dormant);
         let quiet = self.files.iter().filter(|(_, file)| may_close(file));
@@ -267,7 +267,7 @@ impl Watching {
             self.open -= usize::from(file.close());
             return true;
         }
-        // First the folder, then a last look, so that nothing falls in between.
+        // The folder is watched first, and then the file is queried once more, so that no commit is missed.
         if !self.folders.enter(&mut self.watcher, &file.log) {
             return false;
         }

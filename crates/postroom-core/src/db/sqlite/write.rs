@@ -10,7 +10,7 @@ use crate::store::{Arrival, Stored};
 use crate::support::error::Result;
 
 /// A transaction on the writer thread. It derefs to a [`rusqlite::Connection`]; beginning or ending a transaction on it
-/// is refused, because others' work commits with it.
+/// is refused, because the work of others commits with it.
 ///
 /// ```
 /// use postroom::{NewMessage, Result};
@@ -31,12 +31,12 @@ pub struct WriteTx<'c> {
 }
 
 impl WriteTx<'_> {
-    /// Puts a message into the outbox, in this transaction.
+    /// Enqueues a message in the outbox, in this transaction.
     pub fn enqueue(&self, message: impl IntoMessage) -> Result<Stored> {
         self.core.enqueue_on(self.conn, &message.into_message()?)
     }
 
-    /// Puts an arrived message into the inbox, in this transaction; the first content wins.
+    /// Stores an arrived message in the inbox, in this transaction; the first content wins.
     pub fn accept(&self, incoming: &Incoming) -> Result<Arrival> {
         self.core.accept_on(self.conn, incoming)
     }

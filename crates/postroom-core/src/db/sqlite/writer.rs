@@ -1,5 +1,5 @@
 //! The writer thread: one for each file, started by the first job, ended when idle. Jobs that wait together are
-//! committed together: one fsync for all of them, and everyone is answered after it.
+//! committed together: one fsync for all of them, and each caller gets its answer after it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 const STACK_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// The writer this thread is, by its address; zero on any other thread.
+    /// The writer that this thread belongs to, by its address; zero on any other thread.
     static WRITING_FOR: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -52,21 +52,21 @@ impl Writer {
         Ok(Self(shared))
     }
 
-    /// Where the file is.
+    /// The location of the file.
     pub(crate) fn place(&self) -> &Arc<Place> {
         &self.0.place
     }
 
-    /// From now on the store hears of outages, and of another file in place of its own.
+    /// From now on, the store is informed of outages, and of a file that replaced its own.
     pub(crate) fn add(&self, store: Weak<dyn OnFile>) {
         self.0.add(store);
     }
 
-    /// Opens the file that is there now, if it is another than before. A handler would wait for itself: it goes on
-    /// without.
+    /// Opens the file that is in place now, if it is not the same as before. In a handler this does nothing, because
+    /// the handler would wait for itself.
     pub(crate) async fn follow(&self) -> Result<()> {
         let mut followed = Ok(());
-        // The first time may only close the old one.
+        // The first job may only close the old file.
         for _ in 0..2 {
             if !self.0.place.has_changed() || self.check_outside().is_err() {
                 return Ok(());
@@ -78,13 +78,14 @@ impl Writer {
         followed
     }
 
-    /// Closes whatever this process has open of a file that is no longer there.
+    /// Closes whatever this process has open on a file that is no longer in place.
     pub(crate) async fn leave(&self) {
         self.0.stores().iter().for_each(|store| store.leave_readers());
         self.end().await;
     }
 
-    /// Marks an async handler of this file, so that a call that would wait for the handler's own transaction is told.
+    /// Marks an async handler of this file, so that a call that would wait for the handler's own transaction gets an
+    /// error.
     pub(crate) async fn in_handler<F: Future>(&self, future: F) -> F::Output {
         HANDLING_FOR.scope(self.address(), future).await
     }
@@ -93,25 +94,25 @@ impl Writer {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Puts a job in line, and starts the thread if it is not running.
+    /// Submits a job, and starts the thread if it is not running.
     pub(crate) fn submit(&self, job: Box<dyn Job>) -> Result<()> {
         self.check_outside()?;
         self.submit_unchecked(job)
     }
 
-    /// Refuses a handler of this file: it would wait for itself.
+    /// Refuses a call from a handler of this file: it would wait for itself.
     pub(crate) fn check_outside(&self) -> Result<()> {
         let this = self.address();
         if WRITING_FOR.get() == this || HANDLING_FOR.try_with(|&writer| writer == this).unwrap_or(false) {
             return Err(Error::new(
                 ErrorKind::InsideHandler,
-                "a handler called the store on its own: it would wait for itself. Use the handler's context instead",
+                "a handler called the store directly and would wait for itself. Use the handler's context instead",
             ));
         }
         Ok(())
     }
 
-    /// Without asking who calls: for the handler's own transaction.
+    /// Submits a job without checking who calls, for the handler's own transaction.
     pub(crate) fn submit_unchecked(&self, job: Box<dyn Job>) -> Result<()> {
         let line = self.0.lock();
         if line.is_full() {
@@ -124,7 +125,7 @@ impl Writer {
         self.enter(line, |line| line.push_back(Waiting::new(job)))
     }
 
-    /// In front of the others, for what cannot wait.
+    /// Submits an urgent job before the others.
     pub(crate) fn submit_first(&self, job: Box<dyn Job>) -> Result<()> {
         self.enter(self.0.lock(), |line| line.push_front(Waiting::new(job)))
     }
@@ -172,7 +173,7 @@ impl Writer {
             line.running = false;
             let jobs = line.take_all();
             drop(line);
-            let error = Error::new(ErrorKind::Unavailable, "no thread for the writer could be started");
+            let error = Error::new(ErrorKind::Unavailable, "the writer thread could not be started");
             jobs.into_iter().for_each(|waiting| self.0.answer(waiting.job, Err(the_same(&error))));
             return Err(error.caused_by(source));
         }
@@ -181,7 +182,7 @@ impl Writer {
 }
 
 pub(super) fn broken_down() -> Error {
-    Error::new(ErrorKind::Unavailable, "the writer thread broke down; see the log for its panic")
+    Error::new(ErrorKind::Unavailable, "the writer thread panicked; see the log for the panic")
 }
 
 #[cfg(test)]
@@ -245,13 +246,13 @@ mod tests {
         }
     }
 
-    /// It commits with somebody who needs more room than there is.
+    /// Commits a session in one group with `sql`, which fails, and returns the error of the session.
     async fn session_beside(store: &SqliteStore, sql: &'static str) -> Error {
         let mut session = SqliteTx::new(store.0.clone(), Duration::from_secs(10));
         session.run(|conn| conn.execute_batch(SMALL)).await.unwrap();
         let other = store.write(move |tx| Ok(tx.execute_batch(sql)?));
         let (refused, ended) = tokio::join!(other, async {
-            // Polled after the other: that one stands in line by now.
+            // Polled after the other, which is waiting for the writer by now.
             session.commit(None).await
         });
         refused.unwrap_err();

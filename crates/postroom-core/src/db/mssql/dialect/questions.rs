@@ -1,10 +1,11 @@
-//! What operators ask of SQL Server. A look at what goes on passes over rows that somebody else's transaction holds.
-//! The server does not know how many bytes a text is elsewhere: its characters are counted, a blank at the end too.
+//! What operators ask of SQL Server. A query about current work skips rows that another transaction has locked. The
+//! server cannot say how many bytes a text has in another encoding, so it counts characters, including a trailing
+//! blank.
 
 use crate::sql::questions::QuestionSql;
 
 pub(super) const QUESTIONS: QuestionSql = QuestionSql {
-    // These and what was delivered are asked to be found, all of them: they wait for other people's transactions.
+    // These queries, and the one for delivered messages, must find every row, so they wait for other transactions.
     keys: "SELECT source, message_id FROM {t} WHERE message_id = ?1 OR source + N'/' + message_id = ?1 ORDER BY seq",
     newest: "SELECT (SELECT MAX(seq) FROM {t}{past}), (SELECT TOP (1) created_at FROM {t}{past} ORDER BY seq DESC),
          (SELECT MAX(no) FROM {t}_failures{past}),

@@ -1,4 +1,4 @@
-//! What is said on a connection to SQL Server around the statements: its settings, and how transactions begin and end.
+//! The texts that surround the statements on a SQL Server connection: its settings, and how transactions begin and end.
 
 /// The server's clock, in microseconds.
 macro_rules! clock {
@@ -7,9 +7,9 @@ macro_rules! clock {
     };
 }
 
-/// What every transaction of ours begins with, whatever was said on the connection before: handlers may say anything.
-/// An error that nobody looks at must not leave half of a transaction; and tables with filtered indexes are written
-/// only by those who keep to the standard.
+/// The settings that every transaction of ours begins with, because a handler may have changed any of them on the
+/// connection before. An error that nobody checks must not leave half of a transaction, and tables with filtered
+/// indexes can be written only under the standard settings.
 macro_rules! settings {
     () => {
         "SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET XACT_ABORT ON;
@@ -26,9 +26,9 @@ macro_rules! handlers_lock {
     };
 }
 
-/// What a connection is told when it is new. It answers with the database it is in.
+/// Sets up a new connection, and answers with the database it is in.
 pub(crate) const SETTINGS: &str = concat!(settings!(), "SELECT DB_NAME()");
-/// Whether nothing can be written: on a secondary replica, or in a database that was set so.
+/// Whether nothing can be written: on a secondary replica, or in a database that was set to read-only.
 macro_rules! read_only {
     () => {
         "CASE WHEN CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60)) = N'READ_ONLY'
@@ -36,11 +36,11 @@ macro_rules! read_only {
     };
 }
 
-/// Begins one of our own transactions and answers with the server's time and whether it is read-only: one trip.
+/// Begins one of our own transactions. Answers with the server's time and whether it is read-only, in one round trip.
 pub(crate) const BEGIN: &str = concat!(settings!(), "BEGIN TRANSACTION; SELECT ", clock!(), ", ", read_only!());
-/// Begins a handler's transaction. A deadlock rolls it back as a whole: then the lock is gone, and what a handler that
-/// overlooked it writes next is in a transaction that was begun for it, and must not be committed. It answers as ours
-/// do, and with the database: a handler before may have left for another.
+/// Begins a handler's transaction. A deadlock rolls the whole transaction back, and the lock is released with it. If
+/// the handler ignores the deadlock, its next write begins another transaction, which must not be committed. The answer
+/// is the same as for our own transactions, plus the database: an earlier handler may have changed to another one.
 pub(crate) const BEGIN_HANDLER: &str = concat!(
     settings!(),
     "BEGIN TRANSACTION;
@@ -54,31 +54,31 @@ pub(crate) const BEGIN_HANDLER: &str = concat!(
     read_only!(),
     ", DB_NAME()"
 );
-/// How deep we are in the transaction that was begun: 1, or more when a handler began others in it and did not end
-/// them. 0 when it is no longer that one.
+/// The nesting depth of the transaction that was begun: 1, or more if a handler began others in it and did not end
+/// them. 0 if it is no longer the same transaction.
 pub(crate) const DEPTH: &str = concat!(
     "SELECT CASE WHEN XACT_STATE() = 1 AND APPLOCK_MODE(N'public', ",
     handlers_lock!(),
     ", N'Transaction') = N'Exclusive' THEN @@TRANCOUNT ELSE 0 END"
 );
-/// Inside another transaction a COMMIT stores nothing, and says nothing of that.
+/// Inside another transaction a COMMIT stores nothing, and does not say so.
 pub(crate) const COMMIT: &str = "COMMIT TRANSACTION; IF @@TRANCOUNT > 0
      BEGIN
          ROLLBACK TRANSACTION;
          THROW 51005, N'a transaction was begun inside the transaction and not ended: nothing is committed', 1;
      END";
-/// Undoes a transaction, and says whether the next one could write: one trip.
+/// Rolls a transaction back, and answers whether the next one could write, in one round trip.
 pub(crate) const ROLL_BACK: &str =
     concat!("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; SELECT ", clock!(), ", ", read_only!());
-/// Follows a statement whose rows are counted: a client may have told the server not to.
+/// Follows a statement whose rows are counted, because a client may have switched the server's own count off.
 pub(crate) const ROW_COUNT: &str = "; SELECT CAST(@@ROWCOUNT AS bigint)";
-/// Before a statement that may find its row there already: then only the statement fails, and the transaction goes on.
-/// What is set in a text with values is as before at its end.
+/// Precedes a statement that may find its row already there. Then only the statement fails, and the transaction goes
+/// on. A setting that is changed in a text with values is restored when the text ends.
 pub(crate) const FORGIVING: &str = "SET XACT_ABORT OFF; ";
-/// Whether a transaction can still be committed: 1.
+/// Answers 1 if a transaction can still be committed.
 pub(crate) const STATE: &str = "SELECT CAST(XACT_STATE() AS int)";
-/// What a server must say of itself before we trust it: its time, whether it takes writes, its version and edition, how
-/// old a version of itself the database keeps to.
+/// What a server must report before we trust it: its time, whether it takes writes, its version and edition, and the
+/// compatibility level of the database.
 pub(crate) const HELLO: &str = concat!(
     "SELECT ",
     clock!(),

@@ -1,7 +1,8 @@
-//! What the database is asked about itself. Every answer is a name and a value, both text; what this user may not see
-//! is null or left out. `{outbox}` and `{inbox}` are the tables, `{schema}` where they are.
+//! The questions that the database is asked about itself. Every answer is a name and a value, both text; what this user
+//! may not see is null or missing. `{outbox}` and `{inbox}` are the tables, `{schema}` is the schema that they are in.
 
-/// SQL Server. What a server that is like it does not know is left out with the rest of its question.
+/// The questions for SQL Server. If a compatible server does not support one of them, it answers nothing of that
+/// question.
 pub(crate) const QUESTIONS: &[&str] = &[
     "SELECT N'now', CAST(DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()) AS nvarchar(30))
      UNION ALL SELECT N'product', CAST(@@VERSION AS nvarchar(400))

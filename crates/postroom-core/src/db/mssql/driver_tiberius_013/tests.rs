@@ -30,7 +30,7 @@ fn the_schema_is_told_in_pieces_that_the_server_takes() {
     let batches: Vec<_> = batches(&schema).collect();
     assert!(batches.len() > 20, "{}", batches.len());
     for batch in batches {
-        // What makes or changes a procedure stands first in its piece, or in a text of its own.
+        // A statement that creates or changes a procedure must be the first in its batch, or in a separate text.
         let code = batch.lines().find(|line| !line.starts_with("--")).unwrap_or_default();
         let is_first = code.starts_with("ALTER PROCEDURE ") || code.starts_with("CREATE PROCEDURE ");
         let is_told = batch.contains("\nALTER PROCEDURE ") || batch.contains("\nCREATE PROCEDURE ");

@@ -4,7 +4,7 @@ use tiberius::ColumnData;
 
 use crate::sql::Value;
 
-/// A value as the driver takes it: what it already is.
+/// A value in the form that the driver takes.
 pub(super) struct Bound<'v>(ColumnData<'v>);
 
 impl<'v> tiberius::IntoSql<'v> for Bound<'v> {
@@ -13,8 +13,8 @@ impl<'v> tiberius::IntoSql<'v> for Bound<'v> {
     }
 }
 
-/// The text with its values. The driver sends a null text or null bytes without a type, which not every server takes:
-/// in their place the text says what they are, and the others move up.
+/// The text with its values. The driver sends a null text or null bytes without a type, which not every server accepts.
+/// The text names their type instead, and the other values move up.
 pub(super) fn bound<'v>(text: &str, values: &'v [Value]) -> (String, Vec<Bound<'v>>) {
     let mut bound = Vec::with_capacity(values.len());
     let places: Vec<String> = values
@@ -62,7 +62,7 @@ fn column(value: &Value) -> ColumnData<'_> {
         Value::Text(value) => ColumnData::String(value.as_deref().map(Into::into)),
         Value::Bytes(value) => ColumnData::Binary(value.as_deref().map(Into::into)),
         Value::Uuid(value) => ColumnData::Guid(*value),
-        // Batches travel as rows or as JSON here.
+        // Batches travel as rows or as JSON on SQL Server.
         Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => ColumnData::I64(None),
     }
 }

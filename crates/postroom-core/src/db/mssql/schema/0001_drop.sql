@@ -1,4 +1,4 @@
--- What undoes 0001_init.sql, 0001_each.sql and 0001_procedures.sql, and the schema, which must be empty by then.
+-- Undoes 0001_init.sql, 0001_each.sql and 0001_procedures.sql, and drops the schema, which must be empty by then.
 DROP PROCEDURE {outbox}_enqueue;
 DROP PROCEDURE {outbox}_ack;
 DROP PROCEDURE {outbox}_abandon;

@@ -1,4 +1,4 @@
--- Beside each queue's table.
+-- The tables and procedures that belong to each queue.
 IF OBJECT_ID(N'{t}_failures', N'U') IS NULL
 CREATE TABLE {t}_failures (
     no      bigint           IDENTITY(1, 1) NOT NULL CONSTRAINT {n}_failures_no PRIMARY KEY CLUSTERED,
@@ -16,7 +16,7 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
     CREATE INDEX {n}_failures_seq ON {t}_failures (seq, no);
 GO
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 IF OBJECT_ID(N'{t}_holds', N'U') IS NULL
 CREATE TABLE {t}_holds (
     kind     nvarchar(16)     COLLATE Latin1_General_100_BIN2 NOT NULL, -- service or topic
@@ -30,7 +30,7 @@ CREATE TABLE {t}_holds (
 );
 GO
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 IF OBJECT_ID(N'{t}_audit', N'U') IS NULL
 CREATE TABLE {t}_audit (
     act      uniqueidentifier NOT NULL,
@@ -48,12 +48,11 @@ IF OBJECT_ID(N'{t}_claim', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {t}_claim AS RETURN 0');
 GO
 
--- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. What a worker crashed
--- with comes only with @suspects = 1, one at a time. Rows that others hold are passed over; that nobody had them since
--- they were chosen is asked again where they are written. The library gives its own time in @now and @until, in @above
--- from where it looks, and in @bytes how much payload it takes beyond the first @least messages. @topics and
--- @destinations are names between line breaks: these alone, or all but these with @only_topics = 0 and
--- @only_destinations = 0.
+-- Claims up to @batch_size ready messages for @lease_seconds, and answers with them. Suspects come only with @suspects
+-- = 1, one at a time. Rows that others have locked are skipped. The write checks again that nobody claimed the rows
+-- since they were chosen. The library passes its own time in @now and @until, the row to start from in @above, and in
+-- @bytes how much payload it takes beyond the first @least messages. @topics and @destinations are names between line
+-- breaks: only these, or all but these with @only_topics = 0 and @only_destinations = 0.
 ALTER PROCEDURE {t}_claim
     @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
     @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
@@ -66,7 +65,7 @@ BEGIN
     IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
        OR @batch_size <= 0
         THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
-    -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
+    -- The rows are chosen before one is written: a plan that joins the two steps may look for them twice.
     DECLARE @line TABLE (row_seq bigint NOT NULL PRIMARY KEY, row_at bigint NOT NULL, row_claim_no bigint NOT NULL,
                          row_bytes bigint NOT NULL);
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));

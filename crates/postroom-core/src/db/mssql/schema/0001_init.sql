@@ -1,8 +1,8 @@
 -- Postroom's tables and procedures on SQL Server 2016 and newer. Times are microseconds since 1970 in UTC.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Rows lie in the order they came in: with the id as the clustered key each insert would land on another page. Names
--- are compared byte by byte; one of 255 characters may need 510 places. For sqlcmd, SSMS and the like, which end a
--- batch at each GO. It can be run again, and by two programs at once.
+-- Rows are stored in the order in which they arrive: with the id as the clustered key each insert would go to another
+-- page. Names are compared byte by byte; a name of 255 characters may need 510 places. The text is for sqlcmd, SSMS and
+-- similar tools, which end a batch at each GO. It can be run again, and by two programs at once.
 SET ANSI_NULLS ON;
 SET QUOTED_IDENTIFIER ON;
 SET NOCOUNT ON;
@@ -48,7 +48,7 @@ CREATE TABLE {outbox} (
 );
 GO
 
--- A server may add to an index's name: what it begins with is looked for.
+-- A server may add to the name of an index, so only its beginning is compared.
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_message%')
     CREATE INDEX {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
@@ -153,7 +153,7 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
     CREATE INDEX {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 GO
 
--- One mark for each handler of a message that arrives by some other way than the inbox.
+-- One mark for each handler of a message that does not come through the inbox.
 IF OBJECT_ID(N'{inbox}_marks', N'U') IS NULL
 CREATE TABLE {inbox}_marks (
     seq        bigint        IDENTITY(1, 1) NOT NULL CONSTRAINT {inbox_name}_marks_seq PRIMARY KEY CLUSTERED,

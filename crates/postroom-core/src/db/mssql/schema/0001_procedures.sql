@@ -1,12 +1,12 @@
--- The procedures. One that is there is altered: what is granted on it stays.
+-- The procedures. One that exists is altered, so that the permissions granted on it stay.
 IF OBJECT_ID(N'{outbox}_enqueue', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {outbox}_enqueue AS RETURN 0');
 GO
 
 -- For services in any language, in their own transaction: EXEC {outbox}_enqueue N'order.placed', N'{"order": 7}';
--- The same message for the same destination is stored once. Null stands for: no destination, a new message id, no
--- headers, no correlation id, due at once, 'Event', 24 hours after it is due with a destination and else for ever, as
--- many attempts as the worker's policy says. Who may execute it needs no right to the table.
+-- The same message for the same destination is stored once. Null means: no destination, a new message id, no headers,
+-- no correlation id, due at once, 'Event', a time to live of 24 hours after it is due with a destination and no limit
+-- without one, as many attempts as the worker's policy says. Users who may execute it need no permission on the table.
 ALTER PROCEDURE {outbox}_enqueue
     @topic nvarchar(max), @payload nvarchar(max), @destination nvarchar(max) = NULL,
     @message_id uniqueidentifier = NULL, @headers nvarchar(max) = NULL, @correlation_id nvarchar(max) = NULL,
@@ -15,7 +15,7 @@ ALTER PROCEDURE {outbox}_enqueue
 AS
 BEGIN
     SET NOCOUNT ON;
-    -- A twin's row must not cost the caller's transaction.
+    -- A row that another transaction wrote first must not abort the transaction of the caller.
     SET XACT_ABORT OFF;
     DECLARE @now bigint, @due bigint, @visible bigint, @id uniqueidentifier, @random char(36), @left bigint, @i int,
             @code int, @rest int, @byte int, @time varchar(12) = '', @hex varchar(2200), @hash varbinary(32),
@@ -31,7 +31,7 @@ BEGIN
         THROW 51009, N'a message id is not all zeros, attempts and seconds to live are at least one', 1;
     IF @kind COLLATE Latin1_General_100_BIN2 NOT IN (N'Event', N'Signal', N'Command', N'PushCall', N'Response')
         THROW 51010, N'a kind is Event, Signal, Command, PushCall or Response', 1;
-    -- Looked at one by one: not every server that is like this one knows ranges of characters.
+    -- Checked one by one: not every compatible server supports character ranges.
     SET @i = 1;
     WHILE @i <= LEN(@topic) OR @i <= LEN(@correlation_id)
     BEGIN
@@ -76,7 +76,7 @@ BEGIN
             SET @code = UNICODE(SUBSTRING(@value, @i, 1));
             IF @i < LEN(@name + N'.') AND (@code < 32 OR @code BETWEEN 127 AND 159)
                 THROW 51013, N'a header''s name has 1 to 255 characters without controls or a blank at the end', 1;
-            -- Half of a pair is two of its four bytes.
+            -- Half of a surrogate pair is two of its four bytes.
             SET @bytes = @bytes + CASE WHEN @code < 128 THEN 1 WHEN @code < 2048 OR @code BETWEEN 55296 AND 57343 THEN 2
                                        WHEN @code < 65536 THEN 3 ELSE 4 END;
             SET @i = @i + 1;
@@ -90,8 +90,8 @@ BEGIN
     SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
     IF @message_id IS NULL
     BEGIN
-        -- A new id sorts by the time it was made (UUIDv7). Digits are made one by one: not every server that is like
-        -- this one makes them of bytes.
+        -- A new id sorts by the time it was made (UUIDv7). Its digits are made one by one: not every compatible server
+        -- can make them from bytes.
         SELECT @random = CONVERT(char(36), NEWID()), @left = @now / 1000, @i = 0;
         WHILE @i < 12
             SELECT @time = SUBSTRING(@digits, 1 + CAST(@left % 16 AS int), 1) + @time, @left = @left / 16, @i = @i + 1;
@@ -101,7 +101,8 @@ BEGIN
     SET @id = @message_id;
     IF @destination IS NOT NULL
     BEGIN
-        -- One message has an id for each destination, made of both (UUIDv8). Its name is told in UTF-8.
+        -- One message has an id for each destination, made of both (UUIDv8). The name of the destination is hashed as
+        -- UTF-8.
         SELECT @hex = REPLACE(CONVERT(char(36), @message_id), '-', ''), @i = 1;
         WHILE @i <= LEN(@destination)
         BEGIN
@@ -146,7 +147,7 @@ BEGIN
         WHERE NOT EXISTS (SELECT 1 FROM {outbox} WITH (READCOMMITTEDLOCK) WHERE id = @id);
     END TRY
     BEGIN CATCH
-        -- Who wrote the same message first has stored it.
+        -- Another transaction that wrote the same message first has stored it.
         IF ERROR_NUMBER() NOT IN (2601, 2627)
             THROW;
     END CATCH
@@ -154,8 +155,8 @@ END
 GO
 
 {each}
--- The verbs below take their ids as JSON, '["…", "…"]', and change the rows that this owner holds; others are passed
--- over. An owner's token belongs to one process: the library's own leases also carry a number for each claim.
+-- The procedures below take their ids as JSON, '["…", "…"]', and change the rows that this owner holds. Other rows are
+-- skipped. An owner token belongs to one process. The leases of the library also carry a claim number.
 
 IF OBJECT_ID(N'{outbox}_ack', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {outbox}_ack AS RETURN 0');
@@ -180,7 +181,7 @@ IF OBJECT_ID(N'{outbox}_abandon', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {outbox}_abandon AS RETURN 0');
 GO
 
--- Back in line after @delay_seconds, or else after 1, 2, 4 … 60 seconds, by the attempts so far.
+-- Back to the queue after @delay_seconds, or otherwise after 1, 2, 4 … 60 seconds, by the attempts so far.
 ALTER PROCEDURE {outbox}_abandon
     @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @delay_seconds int = NULL,
     @now bigint = NULL
@@ -205,7 +206,7 @@ BEGIN
     FROM {outbox}
     WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
-    -- Twenty are kept of each message.
+    -- Twenty errors are kept for each message.
     DELETE FROM {outbox}_failures WHERE no IN (
         SELECT ranked.no
         FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
@@ -224,7 +225,7 @@ BEGIN
                           WHEN due_at >= created_at THEN due_at ELSE created_at END
     WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token AND (expires_at IS NULL OR expires_at > @now);
-    -- What is past its time is not tried again.
+    -- A message whose time to live is over is not tried again.
     UPDATE {outbox}
     SET state = 4, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
         processed_by = @owner_token
@@ -259,7 +260,7 @@ BEGIN
     FROM {outbox}
     WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
-    -- Twenty are kept of each message.
+    -- Twenty errors are kept for each message.
     DELETE FROM {outbox}_failures WHERE no IN (
         SELECT ranked.no
         FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
@@ -278,13 +279,13 @@ IF OBJECT_ID(N'{outbox}_reap', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {outbox}_reap AS RETURN 0');
 GO
 
--- Frees rows whose lease ran out: ready again after 2, 4 and 8 seconds, dead when it happens a fourth time in a row.
+-- Reaps rows whose lease ran out: ready again after 2, 4 and 8 seconds, dead when it happens a fourth time in a row.
 ALTER PROCEDURE {outbox}_reap @limit int = 1000, @now bigint = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    -- Of two that wait for each other, the one that settles goes on.
+    -- If two transactions wait for each other, the one that settles wins.
     SET DEADLOCK_PRIORITY LOW;
     DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
@@ -295,13 +296,13 @@ BEGIN
     INSERT INTO {outbox}_failures (seq, at, attempt, worker, error, code)
     SELECT seq, @now, attempts, owner, N'the worker vanished: its lease ran out', N'crashed'
     FROM {outbox} WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1 AND owner IS NOT NULL;
-    -- Twenty are kept of each message.
+    -- Twenty errors are kept for each message.
     DELETE FROM {outbox}_failures WHERE no IN (
         SELECT ranked.no
         FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
               FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
         WHERE ranked.place > 20);
-    -- An owner that is none was cleared on purpose: that is no crash.
+    -- If the owner is null, it was cleared on purpose, and that is no crash.
     UPDATE {outbox}
     SET crashes = crashes + 1, last_error = N'the worker vanished: its lease ran out',
         next_attempt_at = locked_until
@@ -327,7 +328,7 @@ IF OBJECT_ID(N'{outbox}_expire', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {outbox}_expire AS RETURN 0');
 GO
 
--- Gives up what was not sent in time.
+-- Expires what was not sent in time.
 ALTER PROCEDURE {outbox}_expire @limit int = 1000, @now bigint = NULL
 AS
 BEGIN

@@ -1,7 +1,8 @@
-//! What the database is asked about itself. Every answer is a name and a value, both text; what this user may not see
-//! is null or left out. `{outbox}` and `{inbox}` are the tables, `{schema}` where they are.
+//! The questions that the database is asked about itself. Every answer is a name and a value, both text; what this user
+//! may not see is null or missing. `{outbox}` and `{inbox}` are the tables, `{schema}` is the schema that they are in.
 
-/// MySQL and MariaDB. A variable that a server does not have is left out by SHOW, and would be an error elsewhere.
+/// The questions for MySQL and MariaDB. SHOW leaves out a variable that a server does not have; elsewhere it would be
+/// an error.
 pub(crate) const QUESTIONS: &[&str] = &[
     "SELECT 'now', CAST(CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS CHAR)
      UNION ALL SELECT 'version', version()

@@ -1,7 +1,7 @@
 -- Postroom's tables on MySQL 8.0.29 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Keys are bytes: a text would be compared with its trailing blanks ignored. InnoDB ends every index with the row's
--- number, so the index on state and time serves the claim's order.
+-- Keys are bytes: the comparison of a text would ignore its trailing blanks. InnoDB ends every index with the row's
+-- number, so the index on state and time returns the rows in the claim's order.
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     response        LONGTEXT,
     dismissed_by    VARCHAR(255),
     dismissed_why   TEXT,
-    -- What a worker crashed with is tried apart from the rest.
+    -- Suspects are tried separately from the rest.
     suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
     UNIQUE KEY {outbox_name}_id (id),
     KEY {outbox_name}_message (message_id),
@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_failures (
     KEY {outbox_name}_failures_seq (seq)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 CREATE TABLE IF NOT EXISTS {outbox}_holds (
     kind     VARCHAR(16)  NOT NULL, -- service or topic
     name     VARCHAR(255) NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_holds (
     PRIMARY KEY (kind, name, owner)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {outbox}_audit (
     act      BINARY(16)   NOT NULL,
     what     VARCHAR(16)  NOT NULL,
@@ -107,7 +107,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     response        LONGTEXT,
     dismissed_by    VARCHAR(255),
     dismissed_why   TEXT,
-    -- What a worker crashed with is tried apart from the rest.
+    -- Suspects are tried separately from the rest.
     suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
     UNIQUE KEY {inbox_name}_key (source, message_id),
     KEY {inbox_name}_work (state, visible_at),
@@ -127,7 +127,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_failures (
     KEY {inbox_name}_failures_seq (seq)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 CREATE TABLE IF NOT EXISTS {inbox}_holds (
     kind     VARCHAR(16)  NOT NULL, -- service or topic
     name     VARCHAR(255) NOT NULL,
@@ -139,7 +139,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_holds (
     PRIMARY KEY (kind, name, owner)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {inbox}_audit (
     act      BINARY(16)   NOT NULL,
     what     VARCHAR(16)  NOT NULL,
@@ -151,21 +151,22 @@ CREATE TABLE IF NOT EXISTS {inbox}_audit (
     PRIMARY KEY (act, what)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- One mark for each handler of a message that arrives by some other way than the inbox.
+-- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     VARBINARY(1020) NOT NULL,
     message_id VARBINARY(1020) NOT NULL,
     handler    VARBINARY(1020) NOT NULL,
-    topic      VARCHAR(255)    NOT NULL, -- the message's; empty where its sender names none
+    topic      VARCHAR(255)    NOT NULL, -- of the message; empty if its sender names none
     marked_at  BIGINT          NOT NULL,
     PRIMARY KEY (source, message_id, handler),
     KEY {inbox_name}_marks_age (handler, marked_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- For services in any language, in their own transaction. The same message for the same destination is stored once.
--- Who may call it needs no right to the table.
--- Null stands for: no destination, a new message id, no headers, no correlation id, due at once (else a time in UTC),
--- 'Event', 24 hours after it is due with a destination and else for ever, as many attempts as the worker's policy says.
+-- A user who may call it needs no permission on the table.
+-- Null means: no destination, a new message id, no headers, no correlation id, due at once (otherwise a time in UTC),
+-- 'Event', a time to live of 24 hours after it is due with a destination and no limit without one, as many attempts as
+-- the worker's policy says.
 CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
     IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
     IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii,
@@ -174,7 +175,7 @@ CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
     IN p_max_attempts INT
 ) SQL SECURITY DEFINER
 BEGIN
-    -- What the library checks of its own messages.
+    -- The same checks that the library makes on its own messages.
     DECLARE v_controls VARCHAR(16) CHARACTER SET utf8mb4 DEFAULT CONCAT(
         '[', CHAR(1 USING utf8mb4), '-', CHAR(31 USING utf8mb4), CHAR(127 USING utf8mb4), '-',
         CHAR(0xC29F USING utf8mb4), ']');
@@ -243,7 +244,7 @@ BEGIN
                         HEX(CONV(SUBSTR(rolled.dice, 4, 2), 16, 10) & 63 | 128), SUBSTR(rolled.dice, 6, 14)))
                     ELSE UNHEX(REPLACE(p_message_id, '-', '')) END AS message
                 FROM (
-                    -- Not NOW(): where clocks are set back, an hour of it comes twice.
+                    -- Not NOW(): when clocks are set back, one hour of it comes twice.
                     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS at,
                            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_due_at) AS due,
                            SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 256) AS dice
@@ -254,7 +255,7 @@ BEGIN
     ON DUPLICATE KEY UPDATE seq = seq;
 END;
 
--- What is mostly needed: CALL {outbox}_enqueue('order.placed', '{"order": 7}', NULL, NULL);
+-- The usual call: CALL {outbox}_enqueue('order.placed', '{"order": 7}', NULL, NULL);
 CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue(
     IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
     IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii

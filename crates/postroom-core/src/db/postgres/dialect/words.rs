@@ -1,6 +1,7 @@
-//! Pieces that several statements share.
+//! Fragments that several statements share.
 
-/// Makes the commit of this transaction wait for the disk, if nothing else does; what waits for replicas stays so.
+/// Makes the commit of this transaction wait for the disk, if it would not do so already. A commit that waits for
+/// replicas still does.
 macro_rules! durable {
     () => {
         "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
@@ -15,7 +16,7 @@ macro_rules! clock {
     };
 }
 
-/// Whether nothing can be written: on a standby, or where the default was set so.
+/// Whether nothing can be written: on a standby, or where the default was set to read-only.
 macro_rules! read_only {
     () => {
         "(current_setting('transaction_read_only') = 'on')::int"

@@ -1,7 +1,7 @@
-//! What the database is asked about itself. Every answer is a name and a value, both text; what this user may not see
-//! is null or left out. `{outbox}` and `{inbox}` are the tables, `{schema}` where they are.
+//! The questions that the database is asked about itself. Every answer is a name and a value, both text; what this user
+//! may not see is null or missing. `{outbox}` and `{inbox}` are the tables, `{schema}` is the schema that they are in.
 
-/// PostgreSQL.
+/// The questions for PostgreSQL.
 pub(crate) const QUESTIONS: &[&str] = &[
     "SELECT 'now', ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint)::text
      UNION ALL SELECT 'standby', pg_is_in_recovery()::text

@@ -1,2 +1,2 @@
--- What undoes 0001_init.sql: the schema, with everything in it.
+-- Undoes 0001_init.sql: drops the schema, with everything in it.
 DROP SCHEMA {schema} CASCADE;

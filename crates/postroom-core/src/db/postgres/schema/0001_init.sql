@@ -1,7 +1,7 @@
 -- Postroom's tables on PostgreSQL. Times are microseconds since 1970 in UTC.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Every row is updated twice, when it is claimed and when it is acknowledged: the room left in each page takes the
--- second version, and vacuum comes early.
+-- Every row is updated twice, when it is claimed and when it is acknowledged: the free space in each page takes the
+-- second version, and vacuum runs early.
 
 {create_schema}
 
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox_name}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox_name}_ready ON {outbox} (visible_at, seq) WHERE state = 0;
--- What a worker crashed with is tried apart from the rest.
+-- Suspects are tried separately from the rest.
 CREATE INDEX IF NOT EXISTS {outbox_name}_suspects ON {outbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {outbox_name}_leased ON {outbox} (visible_at, seq) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS {outbox_name}_done ON {outbox} (processed_at) WHERE state = 2;
@@ -63,7 +63,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_failures (
 
 CREATE INDEX IF NOT EXISTS {outbox_name}_failures_seq ON {outbox}_failures (seq, no);
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 CREATE TABLE IF NOT EXISTS {outbox}_holds (
     kind     text   NOT NULL COLLATE "C", -- service or topic
     name     text   NOT NULL COLLATE "C",
@@ -75,7 +75,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_holds (
     PRIMARY KEY (kind, name, owner)
 );
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {outbox}_audit (
     act      uuid   NOT NULL,
     what     text   NOT NULL,
@@ -122,7 +122,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_name}_key ON {inbox} (source, message_id);
 CREATE INDEX IF NOT EXISTS {inbox_name}_ready ON {inbox} (visible_at, seq) WHERE state = 0;
--- What a worker crashed with is tried apart from the rest.
+-- Suspects are tried separately from the rest.
 CREATE INDEX IF NOT EXISTS {inbox_name}_suspects ON {inbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {inbox_name}_leased ON {inbox} (visible_at, seq) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS {inbox_name}_done ON {inbox} (processed_at) WHERE state = 2;
@@ -147,7 +147,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_failures (
 
 CREATE INDEX IF NOT EXISTS {inbox_name}_failures_seq ON {inbox}_failures (seq, no);
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 CREATE TABLE IF NOT EXISTS {inbox}_holds (
     kind     text   NOT NULL COLLATE "C", -- service or topic
     name     text   NOT NULL COLLATE "C",
@@ -159,7 +159,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_holds (
     PRIMARY KEY (kind, name, owner)
 );
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {inbox}_audit (
     act      uuid   NOT NULL,
     what     text   NOT NULL,
@@ -171,12 +171,12 @@ CREATE TABLE IF NOT EXISTS {inbox}_audit (
     PRIMARY KEY (act, what)
 );
 
--- One mark for each handler of a message that arrives by some other way than the inbox.
+-- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     text   NOT NULL COLLATE "C",
     message_id text   NOT NULL COLLATE "C",
     handler    text   NOT NULL COLLATE "C",
-    topic      text   NOT NULL, -- the message's; empty where its sender names none
+    topic      text   NOT NULL, -- of the message; empty if its sender names none
     marked_at  bigint NOT NULL,
     PRIMARY KEY (source, message_id, handler)
 );
@@ -184,7 +184,8 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
 CREATE INDEX IF NOT EXISTS {inbox_name}_marks_age ON {inbox}_marks (handler, marked_at);
 
 -- For services in any language, in their own transaction: SELECT {outbox}_enqueue('order.placed', '{"order": 7}').
--- The same message for the same destination is stored once. It runs with its caller's rights: who may insert may call.
+-- The same message for the same destination is stored once. It runs with the permissions of its caller, who needs the
+-- permission to insert.
 -- The commit wakes the workers, unless notify is false: commits that notify wait for each other.
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload text, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
@@ -197,7 +198,7 @@ DECLARE
     parsed jsonb;
     answer uuid;
 BEGIN
-    -- What the library checks of its own messages.
+    -- The same checks that the library makes on its own messages.
     IF $2 IS NULL THEN
         RAISE EXCEPTION 'payload must not be null' USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -272,7 +273,7 @@ BEGIN
                CASE WHEN $9 IS NOT NULL THEN now + (extract(epoch FROM $9) * 1000000)::bigint
                     WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now
         FROM told
-        -- Naming the column would take the right to read it.
+        -- Naming the column would require the permission to read it.
         ON CONFLICT DO NOTHING
     )
     SELECT message INTO answer FROM told;

@@ -1,10 +1,10 @@
-//! Where a file lies: who may read it, on what kind of file system, and how much room is left.
+//! The location of a file: who may read it, which file system it is on, and how much space is left.
 
 use std::path::Path;
 
 use crate::db::doctor::Facts;
 
-/// File systems by their magic number in statfs(2), with what is said about them.
+/// File systems by their magic number in statfs(2), with their names and kinds.
 #[cfg(any(target_os = "linux", test))]
 const FILE_SYSTEMS: &[(u32, &str, &str)] = &[
     (0x6969, "NFS", "network"),
@@ -29,13 +29,13 @@ const FILE_SYSTEMS: &[(u32, &str, &str)] = &[
     (0x2FC1_2FC1, "ZFS", "disk"),
 ];
 
-/// The name of a file system, and what kind of one it is.
+/// The name of a file system, and its kind.
 #[cfg(any(target_os = "linux", test))]
 fn file_system(magic: u32) -> Option<(&'static str, &'static str)> {
     FILE_SYSTEMS.iter().find(|(number, ..)| *number == magic).map(|(_, name, kind)| (*name, *kind))
 }
 
-/// What can be seen from outside; what this machine does not tell is left out.
+/// Collects what can be seen from outside; a fact that this machine does not report is left out.
 pub(crate) fn look(path: &Path, facts: &mut Facts) {
     #[cfg(unix)]
     {
@@ -49,7 +49,7 @@ pub(crate) fn look(path: &Path, facts: &mut Facts) {
     }
     #[cfg(target_os = "linux")]
     if let Ok(disk) = rustix::fs::statfs(path) {
-        // The numbers have 32 bits, whatever type this machine keeps them in.
+        // The numbers have 32 bits, whatever type this machine uses for them.
         let magic = u32::try_from(i128::from(disk.f_type) & i128::from(u32::MAX)).unwrap_or_default();
         if let Some((name, kind)) = file_system(magic) {
             facts.add("file_system", name);

@@ -3,7 +3,7 @@
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would let a stale ack settle another message
-    -- A new id sorts by the time it was made (UUIDv7), by functions that old libraries have.
+    -- A new id sorts by the time it was made (UUIDv7). It is made with functions that old libraries have.
     id              BLOB    NOT NULL DEFAULT (CAST(
         substr(x'{each_byte}', 1 + ({now_ms} >> 40 & 255), 1) || substr(x'{each_byte}', 1 + ({now_ms} >> 32 & 255), 1)
         || substr(x'{each_byte}', 1 + ({now_ms} >> 24 & 255), 1)
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     destination     TEXT,
     correlation_id  TEXT,
     state           INTEGER NOT NULL DEFAULT 0,
-    visible_at      INTEGER,                           -- null at first: written by another program
+    visible_at      INTEGER,                           -- null at first if another program wrote the row
     due_at          INTEGER,
     next_attempt_at INTEGER,
     expires_at      INTEGER,
@@ -39,8 +39,8 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     dismissed_why   TEXT
 ) STRICT;
 
--- What another program writes says nothing of visible_at. It is checked as the library checks its own messages, and is
--- given what follows from the rest.
+-- A row that another program inserts has no visible_at. It gets the same checks as the messages of the library, and the
+-- columns that follow from the others are filled in.
 CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} WHEN NEW.visible_at IS NULL AND NEW.state = 0
 BEGIN
     SELECT CASE
@@ -76,7 +76,7 @@ BEGIN
     UPDATE {outbox}
     SET correlation_id = nullif(NEW.correlation_id, ''),
         visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
-        -- To another service it lives for a day after it is due, as the library has it.
+        -- With a destination it lives for a day after it is due, the default of the library.
         expires_at = coalesce(NEW.expires_at, CASE WHEN NEW.destination IS NOT NULL
             THEN max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)) + 86400000000 END)
     WHERE seq = NEW.seq;
@@ -84,11 +84,11 @@ END;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
--- Rows in line and rows on lease; the row number is the last part of every index.
+-- Ready rows and leased rows. The row number is the last part of every index.
 CREATE INDEX IF NOT EXISTS {outbox}_work ON {outbox} (state, visible_at) WHERE visible_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
     WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
--- What a worker crashed with is tried apart from the rest.
+-- Suspects are tried separately from the rest.
 CREATE INDEX IF NOT EXISTS {outbox}_suspects ON {outbox} (visible_at) WHERE state = 0 AND crashes > 0;
 -- Dead letters whose time to live is not over yet.
 CREATE INDEX IF NOT EXISTS {outbox}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
@@ -105,7 +105,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_failures (
 
 CREATE INDEX IF NOT EXISTS {outbox}_failures_seq ON {outbox}_failures (seq);
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 CREATE TABLE IF NOT EXISTS {outbox}_holds (
     kind     TEXT    NOT NULL, -- service or topic
     name     TEXT    NOT NULL,
@@ -117,7 +117,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_holds (
     PRIMARY KEY (kind, name, owner)
 ) STRICT, WITHOUT ROWID;
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {outbox}_audit (
     act      BLOB    NOT NULL,
     what     TEXT    NOT NULL,
@@ -166,7 +166,7 @@ CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE vis
 -- Seen, or handled outside the queue.
 CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state, last_seen_at)
     WHERE visible_at IS NULL AND processed_at IS NULL;
--- What a worker crashed with is tried apart from the rest.
+-- Suspects are tried separately from the rest.
 CREATE INDEX IF NOT EXISTS {inbox}_suspects ON {inbox} (visible_at) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {inbox}_expiring ON {inbox} (expires_at)
     WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
@@ -185,7 +185,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_failures (
 
 CREATE INDEX IF NOT EXISTS {inbox}_failures_seq ON {inbox}_failures (seq);
 
--- Places that workers leave alone because they failed.
+-- Destinations and handlers that are held because they failed.
 CREATE TABLE IF NOT EXISTS {inbox}_holds (
     kind     TEXT    NOT NULL, -- service or topic
     name     TEXT    NOT NULL,
@@ -197,7 +197,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_holds (
     PRIMARY KEY (kind, name, owner)
 ) STRICT, WITHOUT ROWID;
 
--- What operators did by hand: who, what, to how many messages, and why.
+-- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {inbox}_audit (
     act      BLOB    NOT NULL,
     what     TEXT    NOT NULL,
@@ -209,12 +209,12 @@ CREATE TABLE IF NOT EXISTS {inbox}_audit (
     PRIMARY KEY (act, what)
 ) STRICT;
 
--- One mark for each handler of a message that arrives by some other way than the inbox.
+-- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     TEXT    NOT NULL,
     message_id TEXT    NOT NULL,
     handler    TEXT    NOT NULL,
-    topic      TEXT    NOT NULL, -- the message's; empty where its sender names none
+    topic      TEXT    NOT NULL, -- of the message; empty if its sender names none
     marked_at  INTEGER NOT NULL,
     PRIMARY KEY (source, message_id, handler)
 ) STRICT, WITHOUT ROWID;

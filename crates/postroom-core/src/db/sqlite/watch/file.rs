@@ -1,4 +1,4 @@
-//! One file: when it is asked, and when it is only listened to.
+//! One file: when it is queried, and when it is only watched.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::error::Result;
 
 const PAUSE_FIRST: Duration = Duration::from_micros(100);
 const PAUSE_LAST: Duration = Duration::from_micros(25_600);
-/// After a commit was heard the file rests: longer each time, while one commit follows the other.
+/// After a commit was noticed the file rests: longer each time, while one commit follows another.
 const REST_FIRST: Duration = Duration::from_micros(500);
 const REST_LAST: Duration = Duration::from_millis(10);
 const CALM: Duration = Duration::from_millis(20);
@@ -24,7 +24,7 @@ pub(super) struct File {
     place: Arc<Place>,
     pub(super) log: PathBuf,
     pub(super) mode: Mode,
-    /// When something happened last.
+    /// When something last happened.
     pub(super) quiet_since: Instant,
     wakes: [Wake; 2],
     open: Option<(Opened, i64)>,
@@ -34,20 +34,20 @@ pub(super) struct File {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
-    /// Nobody waits: not watched.
+    /// Nobody waits: the file is not watched.
     Dormant,
     Watched,
-    /// Watched again, and still asked: what was written before the watch may be committed only now, without an event.
+    /// Watched again, and still queried: data written before the watch may be committed only now, without an event.
     Settling {
         at: Instant,
         pause: Duration,
     },
-    /// Something was written: asked at `at`, then after `pause`.
+    /// Something was written: queried at `at`, then after `pause`.
     Asking {
         at: Instant,
         pause: Duration,
     },
-    /// A commit was heard; watched again at `until`.
+    /// A commit was noticed; watched again at `until`.
     Resting {
         until: Instant,
     },
@@ -79,12 +79,12 @@ impl File {
         self.place.path()
     }
 
-    /// Whether a change is news to it.
+    /// Whether events of the file system matter to it.
     pub(super) fn hears(&self) -> bool {
         self.mode.is_watched() || matches!(self.mode, Mode::Asleep)
     }
 
-    /// Whether anybody waits for its news.
+    /// Whether anybody waits for its commits.
     pub(super) fn is_heard(&self) -> bool {
         self.wakes.iter().any(Wake::is_heard)
     }
@@ -93,7 +93,7 @@ impl File {
         self.open.is_some()
     }
 
-    /// As [`close`](Self::close), because its file is no longer there.
+    /// Like [`close`](Self::close), because its file is no longer in place.
     pub(super) fn leave(&mut self) -> bool {
         if let Some((opened, _)) = &self.open {
             opened.empty_log();
@@ -101,16 +101,16 @@ impl File {
         self.close()
     }
 
-    /// False when it was not open.
+    /// Closes the file; false if it was not open.
     pub(super) fn close(&mut self) -> bool {
         self.open.take().is_some()
     }
 
-    /// What comes after `mode`.
+    /// The mode that follows `mode`.
     pub(super) fn step(&mut self, mode: Mode, watcher: &mut RecommendedWatcher, now: Instant) -> Result<Mode> {
         self.quiet_since = now;
         let pause = match mode {
-            // The commit that is heard may be visible already, or not yet.
+            // The commit that caused the event may be visible already, or not yet.
             Mode::Asleep => {
                 self.open()?;
                 self.wakes.iter().for_each(Wake::ring);
@@ -126,13 +126,13 @@ impl File {
                     false => Mode::Watched,
                 });
             }
-            // Watched again first and asked then: what commits in between is seen either way.
+            // The watch comes first and then the query, so that a commit in between is seen either way.
             Mode::Dormant | Mode::Asking { .. } | Mode::Resting { .. } => {
                 let is_new = self.open()?;
                 if let Err(error) = watcher.watch(&self.log, RecursiveMode::NonRecursive) {
                     tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
                 }
-                // Nobody knows what was committed before the first look.
+                // It is unknown what was committed before the first query.
                 let settling = Mode::Settling { at: now + PAUSE_FIRST, pause: PAUSE_FIRST };
                 return Ok(if self.has_changed()? || is_new { self.rang(now) } else { settling });
             }
@@ -151,7 +151,7 @@ impl File {
         Mode::Resting { until: now + self.rest }
     }
 
-    /// An open connection keeps the log in place; reading once creates it.
+    /// Opens a connection. It keeps the log in place; reading once creates the log.
     fn open(&mut self) -> Result<bool> {
         if self.open.is_some() {
             return Ok(false);
@@ -169,7 +169,7 @@ impl File {
     }
 }
 
-/// Changes whenever another connection has committed.
+/// A number that changes whenever another connection has committed.
 fn data_version(conn: &Connection) -> Result<i64> {
     Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-/// How many files are heard through each folder.
+/// How many files are watched through each folder.
 #[derive(Default)]
 pub(super) struct Folders(HashMap<PathBuf, usize>);
 
 impl Folders {
-    /// Hears of changes to `file`; false when its folder cannot be watched.
+    /// Watches for changes to `file`; false if its folder cannot be watched.
     pub(super) fn enter(&mut self, watcher: &mut RecommendedWatcher, file: &Path) -> bool {
         let Some(folder) = file.parent() else { return false };
         let files = self.0.entry(folder.to_path_buf()).or_default();
