@@ -142,7 +142,7 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// Checks whether a message was handled before, and remembers that it was seen.
     fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>>;
 
-    /// Puts an arrived message in line.
+    /// Enqueues a message that arrived.
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>>;
 
     /// Refuses a message that arrived for good: who sends it again is told the same.
@@ -160,19 +160,19 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// What went wrong with a row, oldest first, as far back as it is kept.
     fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>>;
 
-    /// What was given up, in the order of its rows, without what it holds. Only dead and expired rows are meant, or
+    /// What became a dead letter, in the order of its rows, without what it holds. Only dead and expired rows are meant, or
     /// dismissed ones if the filter asks for them.
     fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>>;
 
-    /// What was given up, by topic, other service and the beginning of the error: from the newest row back, until there
-    /// are `rows` in one of the two states. What came last is the newest, whenever it was given up.
+    /// What became a dead letter, by topic, other service and the beginning of the error: from the newest row back, until there
+    /// are `rows` in one of the two states. What came last is the newest, whenever it became a dead letter.
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>>;
 
     #[doc(hidden)]
-    /// Writes down which places a worker leaves alone, and which no longer.
+    /// Writes down which places a worker holds, and which no longer.
     fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>>;
 
-    /// Places that workers leave alone, and how many messages wait for each.
+    /// Places that workers hold, and how many messages wait for each.
     fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>>;
 
     /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.
@@ -181,7 +181,7 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// How many done rows [`Store::purge`] would delete; not counted beyond `limit`.
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// How many rows stand in each state.
+    /// How many rows are in each state.
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>>;
 
     /// How many rows wait or are worked on: cheap enough to ask often.
@@ -195,7 +195,7 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// The statement that stores a message, for the caller's own transaction.
     fn insert_statement(&self, message: &NewMessage) -> Result<Statement>;
 
-    /// The statement that puts an arrived message in line, for the caller's own transaction.
+    /// The statement that enqueues a message that arrived, for the caller's own transaction.
     fn accept_statement(&self, incoming: &Incoming) -> Result<Statement>;
 
     /// The statement that acknowledges, for the caller's own transaction.

@@ -44,7 +44,7 @@ pub enum Admission {
     Differs,
     /// It is being handled at this moment.
     Busy,
-    /// It was given up here; an operator may revive it.
+    /// It became a dead letter here; an operator may revive it.
     Dead,
     /// Its time to live is over.
     Expired,

@@ -18,9 +18,9 @@ use crate::support::clock::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Act {
-    /// Put messages back in line that had failed.
+    /// Put messages that had failed back in the queue.
     Revive,
-    /// Put messages back in line that were done.
+    /// Put messages that were done back in the queue.
     Redrive,
     /// Dismissed dead letters.
     Dismiss,
@@ -33,7 +33,7 @@ pub enum Act {
 impl Act {
     const ALL: [Self; 5] = [Self::Revive, Self::Redrive, Self::Dismiss, Self::Expire, Self::Purge];
 
-    /// In one word.
+    /// Returns the name, in one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Revive => "revive",
@@ -114,10 +114,10 @@ impl fmt::Debug for Audited {
 pub enum Operation {
     /// Dead and expired rows are dismissed.
     Dismiss(Filter, Operator),
-    /// Dead and expired rows go back in line, or dismissed ones if the filter asks for them. Those past their time need
+    /// Dead and expired rows go back in the queue, or dismissed ones if the filter asks for them. Those past their time need
     /// a new time to live.
     Revive(Filter, Revival),
-    /// Done rows of the outbox go back in line: the receiver was restored from a backup.
+    /// Done rows of the outbox go back in the queue: the receiver was restored from a backup.
     Redrive(Filter, Revival),
     /// A waiting row of the outbox is taken back.
     Cancel(WorkItemId),
@@ -140,7 +140,7 @@ impl Operation {
         })
     }
 
-    /// In one word.
+    /// Returns the name, in one word.
     pub(crate) fn as_str(&self) -> &'static str {
         self.act().map_or("cancel", Act::as_str)
     }

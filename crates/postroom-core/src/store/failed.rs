@@ -1,4 +1,4 @@
-//! Messages that were given up, as an operator looks through many of them: never with their payload.
+//! Dead letters, as an operator looks through many of them: never with their payload.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::support::clock::Timestamp;
 /// ```
 pub const ERROR_GROUP_CHARS: usize = ERROR_CHARS;
 
-/// A message that was given up, without what it holds.
+/// A message that became a dead letter, without what it holds.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -42,7 +42,7 @@ pub const ERROR_GROUP_CHARS: usize = ERROR_CHARS;
 pub struct Failed {
     /// The row's number.
     pub seq: i64,
-    /// What it is known by; none when that cannot be read.
+    /// What it is identified by; none when that cannot be read.
     pub origin: Option<Origin>,
     /// Its topic; empty when that cannot be read.
     pub topic: String,
@@ -52,7 +52,7 @@ pub struct Failed {
     pub attempts: u32,
     /// The beginning of what went wrong last: [`ERROR_GROUP_CHARS`] characters of it.
     pub error: Option<String>,
-    /// When it was given up, or dismissed.
+    /// When it became a dead letter, or dismissed.
     pub at: Option<Timestamp>,
     /// When its time is over.
     pub expires_at: Option<Timestamp>,
@@ -75,7 +75,7 @@ impl fmt::Debug for Failed {
     }
 }
 
-/// Messages that were given up with the same words.
+/// Dead letters with the same words.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -106,9 +106,9 @@ pub struct FailedGroup {
     pub state: State,
     /// How many they are.
     pub messages: u64,
-    /// When the first of them was given up.
+    /// When the first of them became a dead letter.
     pub first_at: Option<Timestamp>,
-    /// When the last of them was given up.
+    /// When the last of them became a dead letter.
     pub last_at: Option<Timestamp>,
     /// The number of the first of their rows.
     pub first_row: i64,

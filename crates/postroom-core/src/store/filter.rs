@@ -17,7 +17,7 @@ use crate::support::clock::Timestamp;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
-/// // After `billing` was repaired: what was given up on its account goes back in line.
+/// // After `billing` was repaired: what became a dead letter on its account goes back in the queue.
 /// let given_up = Filter::all().state(State::Dead).party("billing").limit(100);
 /// assert_eq!(outbox.queue().revive(given_up, None).await?, 0);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -137,7 +137,7 @@ impl Filter {
     }
 
     /// The states of the dead letters that are meant. Dismissed ones only if they are asked for: who puts everything
-    /// back in line that failed does not mean those.
+    /// back in the queue that failed does not mean those.
     pub(crate) fn dead_letters(&self) -> &'static [State] {
         match self.state {
             Some(State::Dismissed) => &[State::Dismissed],

@@ -1,4 +1,4 @@
-//! Places that are left alone, as workers write it down for everybody to see.
+//! Places that are held, as workers write it down for everybody to see.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const STALE: Duration = Duration::from_secs(120);
 /// So many messages that wait for one place are counted.
 pub(crate) const WAITING_COUNTED: usize = 10_000;
 
-/// A place that is left alone because it failed, and what waits for it.
+/// A place that is held because it failed, and what waits for it.
 ///
 /// ```
 /// use postroom::Outbox;

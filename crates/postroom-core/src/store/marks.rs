@@ -8,7 +8,7 @@ use crate::store::BoxFuture;
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-/// What a mark is known by: a message, and one of the handlers that handle it.
+/// What a mark is identified by: a message, and one of the handlers that handle it.
 ///
 /// ```
 /// fn told(mark: &postroom::store::HandledMark) -> String {

@@ -89,7 +89,7 @@ pub struct Newest {
     pub failure: Option<i64>,
     /// When the last message was done.
     pub done_at: Option<Timestamp>,
-    /// When the last message was given up.
+    /// When the last message became a dead letter.
     pub dead_at: Option<Timestamp>,
     /// When the last message expired.
     pub expired_at: Option<Timestamp>,

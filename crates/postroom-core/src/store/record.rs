@@ -31,7 +31,7 @@ pub struct Record {
     pub(crate) work: Work,
     pub(crate) message: Result<Message, String>,
     pub(crate) response: Option<String>,
-    /// Who dismissed it last, and why; it may have been put back in line since.
+    /// Who dismissed it last, and why; it may have been put back in the queue since.
     pub(crate) dismissal: Option<Box<Operator>>,
 }
 
@@ -164,7 +164,7 @@ impl Record {
         })
     }
 
-    /// Puts a finished row back in line, as the how-manieth. One whose time is over needs a new time to live.
+    /// Puts a finished row back in the queue, as the how-manieth. One whose time is over needs a new time to live.
     pub(crate) fn put_back(&mut self, revival: Revival, nth: u64, now: Timestamp) -> bool {
         let is_back = revival.put_back(&mut self.work, nth, now);
         if is_back {
@@ -208,7 +208,7 @@ impl Record {
         }
     }
 
-    /// The news that a message was given up, if it just was. It names the message; its payload stays where it is. A
+    /// The news that a message became a dead letter, if it just was. It names the message; its payload stays where it is. A
     /// death among the news makes no further news.
     pub(crate) fn obituary(&self, queue: Queue, was: State, topic: &str) -> Option<NewMessage> {
         let given_up = |state| matches!(state, State::Dead | State::Expired);
@@ -273,7 +273,7 @@ impl ManualMove {
 pub struct Failure {
     /// When.
     pub at: Timestamp,
-    /// The how-manieth attempt it was.
+    /// Which attempt it was.
     pub attempt: u32,
     /// Who tried.
     pub worker: Option<OwnerToken>,

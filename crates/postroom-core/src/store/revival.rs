@@ -1,4 +1,4 @@
-//! How messages that ended go back in line.
+//! How messages that ended go back in the queue.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::queue::Work;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
-/// How messages that were given up go back in line: at once, until told otherwise.
+/// How dead letters go back in the queue: at once, until told otherwise.
 ///
 /// ```
 /// use std::time::Duration;
@@ -89,7 +89,7 @@ impl Revival {
         }
     }
 
-    /// Puts a row that ended back in line, as one of many; false when its time would be over before its turn.
+    /// Puts a row that ended back in the queue, as one of many; false when its time would be over before its turn.
     pub(crate) fn put_back(&self, work: &mut Work, nth: u64, now: Timestamp) -> bool {
         let at = self.at(nth, now);
         let Ok(expires_at) = self.expiry(work.expires_at, at.unwrap_or(now)) else { return false };
@@ -97,7 +97,7 @@ impl Revival {
         true
     }
 
-    /// Whether a message that expires then would go back in line as one of them, the first of which goes back now.
+    /// Whether a message that expires then would go back in the queue as one of them, the first of which goes back now.
     pub fn takes(&self, expires_at: Option<Timestamp>, nth: u64, now: Timestamp) -> bool {
         self.expiry(expires_at, now.plus(self.delay_of(nth))).is_ok()
     }

@@ -18,7 +18,7 @@ use crate::support::error::{Error, Result};
 pub enum Sabotage {
     /// A settle no longer checks that the lease is still held.
     Fencing,
-    /// The handler's writes commit first, the ack afterwards in a transaction of its own.
+    /// The handler's writes commit first, the ack afterwards in its own transaction.
     AckOutside,
 }
 

@@ -222,7 +222,7 @@ impl SqlVerbs {
     }
 }
 
-/// Whether a row was acknowledged under this lease: what was given up or taken back since is not.
+/// Whether a row was acknowledged under this lease: what became a dead letter or taken back since is not.
 fn is_acked(row: &Record, lease: &Lease) -> bool {
     row.state() == State::Done && row.claim_no() == lease.claim_no && row.processed_by() == Some(lease.owner)
 }

@@ -1,4 +1,4 @@
-//! What was given up, without what it holds.
+//! What became a dead letter, without what it holds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Places that are left alone, in memory.
+//! Places that are held, in memory.
 
 use super::table::Table;
 use crate::queue::{Place, State};

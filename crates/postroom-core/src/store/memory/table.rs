@@ -16,7 +16,7 @@ pub(super) struct Table {
     pub(super) failures: BTreeMap<i64, Vec<(i64, Failure)>>,
     /// Rows that may have died, and what they were before: the news has not been told yet.
     pub(super) deaths: Vec<(Record, State)>,
-    /// Places that are left alone, by whom.
+    /// Places that are held, by whom.
     pub(super) holds: Vec<(OwnerToken, Hold)>,
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,

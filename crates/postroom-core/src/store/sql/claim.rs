@@ -155,7 +155,7 @@ impl SqlVerbs {
     /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
     fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
         match &request.topics {
-            // They have an index of their own, and are few.
+            // They have their own index, and are few.
             _ if request.suspects => BEGINNING,
             Some(topics) => self.topic_scan_start.beginning(queue, topics, now),
             None => self.scan_start(queue).from(),

@@ -1,4 +1,4 @@
-//! What was given up, without what it holds; and what would be expired or deleted.
+//! What became a dead letter, without what it holds; and what would be expired or deleted.
 
 use std::collections::HashMap;
 
@@ -131,7 +131,7 @@ fn read_group(row: &dyn Row, state: State) -> Result<FailedGroup> {
     })
 }
 
-/// A row that ended, and what it takes to put it back in line.
+/// A row that ended, and what it takes to put it back in the queue.
 pub(super) struct Ended {
     pub(super) failed: Failed,
     pub(super) claim_no: i64,

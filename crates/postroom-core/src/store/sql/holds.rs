@@ -1,4 +1,4 @@
-//! Places that are left alone, and what waits for them.
+//! Places that are held, and what waits for them.
 
 use super::rows::{int, row_count, text, uuid};
 use super::{Session, SqlVerbs};

@@ -20,7 +20,7 @@ impl SqlVerbs {
     ) -> Result<u64> {
         let mut count = 0;
         for ended in self.ended(session, queue, &[State::Dead, State::Expired], filter).await? {
-            // Another operator may have put it back in line in the meantime: then it stays there.
+            // Another operator may have put it back in the queue in the meantime: then it stays there.
             let found = (ended.failed.seq, ended.claim_no, ended.failed.state);
             count += session.execute(&self.dismissing(queue, found, operator, now)).await?.rows;
         }

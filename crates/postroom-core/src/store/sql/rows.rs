@@ -144,7 +144,7 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
     })
 }
 
-/// What a row is known by: four columns, from that one on.
+/// What a row is identified by: four columns, from that one on.
 pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<Origin> {
     match queue {
         Queue::Outbox => {
@@ -269,7 +269,7 @@ pub(super) fn filter_values(filter: &Filter) -> Vec<Value> {
     ]
 }
 
-/// What puts a row back in line, if it still stands as it was.
+/// What puts a row back in the queue, if it still stands as it was.
 pub(super) fn put_back(sql: &SqlTemplate, seq: i64, claim_no: i64, was: State, work: &Work) -> Statement {
     sql.with(vec![
         int(seq),

@@ -22,7 +22,7 @@ const CHEAP: Duration = Duration::from_millis(3);
 const LATEST: Duration = Duration::from_secs(10);
 /// Commits become visible out of order: nobody relies on the last moments.
 const SLACK: Duration = Duration::from_secs(2);
-/// So many rows that went back in line are remembered one by one.
+/// So many rows that went back in the queue are remembered one by one.
 const LOWERED_MAX: usize = 64;
 
 /// The begin of a line nobody has looked along yet.
@@ -46,7 +46,7 @@ pub(crate) struct ScanStart(Mutex<Seen>);
 struct Seen {
     lines: Lines<Line>,
     looked_at: Timestamp,
-    /// Rows that went back in line a moment ago, perhaps in a transaction that is not committed yet.
+    /// Rows that went back in the queue a moment ago, perhaps in a transaction that is not committed yet.
     lowered: VecDeque<(Instant, Timestamp)>,
 }
 

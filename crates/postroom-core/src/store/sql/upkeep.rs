@@ -60,7 +60,7 @@ impl SqlVerbs {
         Ok(changes.len() as u64)
     }
 
-    /// Puts rows that ended in one of `states` back in line.
+    /// Puts rows that ended in one of `states` back in the queue.
     pub(crate) async fn again(
         &self,
         session: &mut impl Session,

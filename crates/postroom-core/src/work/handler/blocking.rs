@@ -28,7 +28,7 @@ pub trait Blocking<B: Backend>: Clone + Send + Sync + 'static {
         state: &States,
     ) -> impl Future<Output = Result<Received>> + Send;
 
-    /// Runs several, each in a transaction of its own, and reports each outcome.
+    /// Runs several, each in its own transaction, and reports each outcome.
     fn run_all(
         store: &B::Store,
         queue: Queue,

@@ -206,7 +206,7 @@ impl<B: Backend> Ctx<B> {
         self.message.correlation_id.as_deref()
     }
 
-    /// The how-manieth attempt this is, from one.
+    /// Which attempt this is, from one.
     pub fn attempt(&self) -> u32 {
         self.message.attempts + 1
     }

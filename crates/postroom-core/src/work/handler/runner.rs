@@ -66,7 +66,7 @@ impl<B: Backend> Runner<B> {
             () = run.over(&lost) => return run.report(lease, Outcome::Release),
             permits = waiting => permits,
         };
-        // Its handlers may be left alone since it was claimed: then it waits in line.
+        // Its handlers may be held since it was claimed: then it waits in line.
         if !run.enter(&lease, &place) {
             return run.report(lease, Outcome::Release);
         }
@@ -148,7 +148,7 @@ impl<B: Backend> Runner<B> {
         }
     }
 
-    /// A rolling deploy is no error: the topic is left alone until somebody handles it.
+    /// A rolling deploy is no error: the topic is held until somebody handles it.
     fn nobody_handles(&self, lease: Lease, message: &Message, run: &BatchRun) {
         if !run.enter(&lease, &self.place(&Place::of(message))) {
             return run.report(lease, Outcome::Release);
