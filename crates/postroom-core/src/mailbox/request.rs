@@ -63,7 +63,7 @@ impl<R> Pending<R> {
 
 impl<R: DeserializeOwned> Pending<R> {
     /// Waits for the answer, which comes as soon as the destination has handled the message. It is an error if the
-    /// message is dead or expired, because there is no answer then.
+    /// message is dead, expired or dismissed, because there is no answer then.
     pub async fn answer(&self) -> Result<R> {
         let mut pause = PAUSE_MIN;
         loop {

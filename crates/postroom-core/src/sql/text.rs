@@ -60,7 +60,7 @@ const JSON_ROWS_MAX: usize = 1000;
 pub(crate) const SIZES: [usize; 4] = [500, 200, 100, 50];
 /// Fewer rows than this are not filled up to a size.
 pub(crate) const SMALL: usize = 32;
-/// A server that numbers values accepts 2,100 in one statement.
+/// Up to this many rows, a text is made for exactly that number.
 const NUMBERED_VALUES_MAX: usize = 2_000;
 /// A text with many payloads must not exceed what the server accepts at once.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;

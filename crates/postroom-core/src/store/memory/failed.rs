@@ -1,4 +1,4 @@
-//! What became a dead letter, without what it holds.
+//! Dead letters in memory, without their content.
 
 use std::collections::BTreeMap;
 
