@@ -100,7 +100,7 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// Returns the clock for due times, leases and retention.
     fn clock(&self) -> &Clock;
 
-    /// Returns the signal that tells workers about new rows.
+    /// Returns the signal that wakes workers for new rows.
     fn wake(&self, queue: Queue) -> &Wake;
 
     #[doc(hidden)]

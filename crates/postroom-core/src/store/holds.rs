@@ -47,7 +47,7 @@ impl Hold {
         self.tried_at.plus(STALE) >= now
     }
 
-    /// Returns the time before which a hold must have been renewed last to be stale.
+    /// Returns a time: a hold whose `tried_at` is before it is stale.
     pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
         now.minus(STALE)
     }

@@ -92,8 +92,8 @@ impl MemoryStore {
         Self::empty("memory".into(), clock, dead_letter_topic)
     }
 
-    /// Renames an empty store; the default name is `memory`. The name appears in logs, and a [`Router`](crate::Router)
-    /// finds the store by it.
+    /// Returns an empty store with the same settings and another name than `memory`. The name appears in logs, and a
+    /// [`Router`](crate::Router) finds the store by it.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self::empty(name.into(), self.0.clock.clone(), self.0.dead_letter_topic.clone())
