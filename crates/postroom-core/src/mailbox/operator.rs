@@ -32,7 +32,7 @@ impl WorkQueue {
     /// ```
     pub async fn dismiss(&self, filter: Filter, operator: Operator) -> Result<u64> {
         if operator.why().is_none() {
-            return Err(Error::invalid("who dismisses messages must say why"));
+            return Err(Error::invalid("a dismissal needs a reason"));
         }
         let dismissed = self.change(Operation::Dismiss(filter, operator)).await?;
         telemetry::dismissed(self.named(), dismissed);
@@ -53,10 +53,10 @@ impl WorkQueue {
     /// Puts done messages of the outbox back in the queue, because their receiver was restored from a backup.
     pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
         if self.queue == Queue::Inbox {
-            return Err(Error::invalid("only messages of the outbox are redriven; the inbox keeps what was handled"));
+            return Err(Error::invalid("only messages of the outbox can be redriven"));
         }
         if ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a redriven message must live longer than zero"));
+            return Err(Error::invalid("the time to live of a redriven message must be longer than zero"));
         }
         let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
         telemetry::revived(self.named(), redriven);

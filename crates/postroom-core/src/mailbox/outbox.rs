@@ -208,7 +208,7 @@ impl Outbox {
     pub async fn request<C: Replies>(&self, command: Outgoing<C>) -> Result<Pending<C::Reply>> {
         let message = command.message()?;
         let to = message.destination.clone();
-        let to = to.ok_or_else(|| Error::invalid("only another service answers: say which with `to`"))?;
+        let to = to.ok_or_else(|| Error::invalid("only another service can answer: name it with `to`"))?;
         let pending = self.requested(message.message_id(), &to);
         self.enqueue(message).await?;
         Ok(pending)

@@ -32,7 +32,7 @@ impl WorkQueue {
     /// front of the queue.
     pub async fn tally(&self, state: State, rows: usize) -> Result<Vec<Tally>> {
         if !matches!(state, State::Ready | State::Dead) {
-            return Err(Error::invalid("only messages that are ready or dead are counted by their names"));
+            return Err(Error::invalid("only ready or dead messages can be counted by topic and service"));
         }
         self.store.tally(self.queue, state, at_least_one(rows)?).await
     }

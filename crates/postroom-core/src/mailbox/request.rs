@@ -130,7 +130,7 @@ fn answer_of(record: &Record) -> Result<Option<String>> {
         Error::new(ErrorKind::NotDelivered, format!("{what}{why}"))
     };
     match record.state() {
-        State::Dead | State::Dismissed => Err(never("the message was given up")),
+        State::Dead | State::Dismissed => Err(never("the message is dead or dismissed")),
         State::Expired => Err(never("the message was not delivered in time")),
         _ => Ok(record.response().map(str::to_owned)),
     }

@@ -312,7 +312,7 @@ impl WorkQueue {
 
 pub(super) fn at_least_one(limit: usize) -> Result<usize> {
     if limit == 0 {
-        return Err(Error::invalid("a limit of 0 rows; at least 1 is needed"));
+        return Err(Error::invalid("the limit must be at least 1 row"));
     }
     Ok(limit)
 }

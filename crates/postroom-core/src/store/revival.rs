@@ -59,10 +59,10 @@ impl Revival {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a revived message must live longer than zero"));
+            return Err(Error::invalid("the time to live of a revived message must be longer than zero"));
         }
         if self.per_second == Some(0) {
-            return Err(Error::invalid("at 0 messages a second none would ever be revived"));
+            return Err(Error::invalid("the rate must be at least 1 message per second"));
         }
         Ok(())
     }

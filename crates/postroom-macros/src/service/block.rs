@@ -113,7 +113,7 @@ fn fields(
             return Err(Error::new(key.span(), names::unknown("key", &word, allowed)));
         }
         if seen.contains(&word) {
-            return Err(Error::new(key.span(), format!("`{word}` stands here twice")));
+            return Err(Error::new(key.span(), format!("`{word}` appears twice here")));
         }
         inside.parse::<Token![:]>()?;
         read(&word, &inside)?;

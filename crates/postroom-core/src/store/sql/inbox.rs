@@ -121,5 +121,5 @@ pub(super) fn key_values(key: &InboxKey) -> Vec<Value> {
 
 /// Returns the error for a row that existed during the insert and was purged since. A retry finds it new.
 pub(super) fn vanished() -> Error {
-    Error::new(ErrorKind::NotCommitted, "the message's row was purged in the same moment")
+    Error::new(ErrorKind::NotCommitted, "the message's row was purged at the same moment")
 }

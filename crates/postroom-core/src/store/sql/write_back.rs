@@ -76,7 +76,7 @@ impl SqlVerbs {
             changes.iter().map(|change| saved_row(&change.record, change.claim_no, change.was)).collect();
         let saved = self.write_rows(session, save, &rows, &[]).await?;
         if self.statements.checks_saves && saved < changes.len() as u64 {
-            return Err(Error::new(ErrorKind::NotCommitted, "a row was changed by somebody else in the same moment"));
+            return Err(Error::new(ErrorKind::NotCommitted, "another transaction changed a row at the same moment"));
         }
         if let (1.., Some(topic)) = (saved, &self.dead_letter_topic) {
             let news = changes.iter().filter_map(|change| change.record.obituary(queue, change.was, topic));
