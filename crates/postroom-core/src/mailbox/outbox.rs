@@ -48,7 +48,7 @@ pub struct Outbox {
 ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
 ///     let enqueued = outbox.enqueue_in_blocking(&tx, NewMessage::new("order.placed", "7"))?;
 ///     tx.commit()?;
-///     drop(enqueued); // only now is there something to be woken for
+///     drop(enqueued); // wakes the workers, now that there is work
 ///     Ok(())
 /// }
 /// ```

@@ -58,9 +58,9 @@ pub(crate) const ARRAY_ROWS_MAX: usize = 20_000;
 const JSON_ROWS_MAX: usize = 1000;
 /// The numbers of rows in one text. There are only a few sizes, so that their statements stay prepared.
 pub(crate) const SIZES: [usize; 4] = [500, 200, 100, 50];
-/// Fewer rows than this are not filled up to a size.
-pub(crate) const SMALL: usize = 32;
 /// Up to this many rows, a text is made for exactly that number.
+pub(crate) const SMALL: usize = 32;
+/// A server that numbers values accepts 2,100 in one statement.
 const NUMBERED_VALUES_MAX: usize = 2_000;
 /// A text with many payloads must not exceed what the server accepts at once.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;

@@ -67,7 +67,7 @@ impl Parse for Destination {
     }
 }
 
-/// What is said of one handler.
+/// The settings of one handler.
 #[derive(Default)]
 pub(super) struct Tuning {
     pub(super) retry: Option<Expr>,
@@ -75,7 +75,7 @@ pub(super) struct Tuning {
 }
 
 impl Parse for Tuning {
-    /// Parses `{ retry: …, concurrency: … }`, or `;` if nothing is said.
+    /// Parses `{ retry: …, concurrency: … }`, or `;` without settings.
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut tuning = Self::default();
         if !input.peek(token::Brace) {

@@ -1,4 +1,4 @@
-//! Dead letters and old rows: dismissed, expired, deleted.
+//! Dismisses, expires and deletes dead letters and old rows in memory.
 
 use super::table::Table;
 use crate::message::{Message, Origin, WorkItemId};
