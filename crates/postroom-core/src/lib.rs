@@ -11,7 +11,7 @@
         feature = "sqlx-0_9-mysql",
         feature = "tiberius-0_13"
     )),
-    allow(dead_code, unused_imports, reason = "what stores share has a user only with all of them")
+    allow(dead_code, unused_imports, reason = "some shared code is used only if all stores are enabled")
 )]
 
 // The modules are listed from the lowest layer to the highest; `cargo xtask tidy` checks the order of all modules.

@@ -1,4 +1,4 @@
-//! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
+//! The interface between the library and a database driver: a statement is a text and its values.
 
 pub(crate) mod columns;
 pub(crate) mod dialect;
@@ -20,12 +20,12 @@ use uuid::Uuid;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// A value to bind. Even a null has a type: some databases refuse one of the wrong type.
+/// A value to bind. Even a null has a type, because some databases refuse a null of the wrong type.
 ///
 /// ```
 /// use postroom::sql::Value;
 ///
-/// /// Binds one value as the driver at hand wants it.
+/// /// Binds one value in the way that the driver needs.
 /// fn literal(value: &Value) -> String {
 ///     match value {
 ///         Value::Int(Some(number)) => number.to_string(),
@@ -45,9 +45,9 @@ pub enum Value {
     Text(Option<String>),
     /// Bytes.
     Bytes(Option<Vec<u8>>),
-    /// An id; sixteen bytes where the database has no type for it.
+    /// An id. It is sixteen bytes where the database has no type for ids.
     Uuid(Option<Uuid>),
-    /// Whole numbers, as an array: for a batch.
+    /// Whole numbers as an array, for a batch.
     Ints(Vec<Option<i64>>),
     /// Texts, as an array.
     Texts(Vec<Option<String>>),
@@ -56,7 +56,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// How much text is in it.
+    /// Returns the number of bytes of text in the value.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
             Self::Text(Some(text)) => text.len(),
@@ -65,7 +65,7 @@ impl Value {
     }
 }
 
-// Values are the user's data: never printed.
+// Values are the user's data, so they are never printed.
 impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// One statement with its values, ready to run in a transaction of the caller's. Making one touches no database.
+/// One statement with its values, ready to run in the caller's transaction. Creating one does not touch the database.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -120,14 +120,14 @@ pub struct Statement {
     pub(crate) otherwise: Option<Box<Statement>>,
 }
 
-/// What the number of changed rows says about a statement.
+/// What the number of changed rows means for a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expects {
-    /// One row, or none when it was there already.
+    /// One row, or none if the row existed before.
     RowOrDuplicate,
-    /// One row, or none when the lease is lost.
+    /// One row, or none if the lease is lost.
     RowOrLeaseLost,
-    /// Nothing in particular.
+    /// Any number of rows.
     Anything,
 }
 
@@ -141,23 +141,24 @@ impl Statement {
         self
     }
 
-    /// What to run when this one found the row there already, where one statement cannot say it all (MySQL's accept).
+    /// Returns the statement to run if this one found an existing row. It is needed where one statement cannot do
+    /// everything (MySQL's accept).
     pub fn otherwise(&self) -> Option<&Self> {
         self.otherwise.as_deref()
     }
 
-    /// The text, with the database's own placeholders.
+    /// Returns the text, with the database's own placeholders.
     pub fn sql(&self) -> &str {
         &self.sql
     }
 
-    /// The values, in the order of the placeholders.
+    /// Returns the values, in the order of the placeholders.
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
-    /// What the number of changed rows means: an error when the lease is lost, so that `?` rolls back. Where the
-    /// database refuses a duplicate instead of changing no row (MySQL's error 1062), that is zero rows.
+    /// Interprets the number of changed rows. A lost lease is an error, so that `?` rolls back. Some databases refuse a
+    /// duplicate instead of changing no row (MySQL's error 1062): pass zero rows then.
     pub fn check(&self, rows: u64) -> Result<Done> {
         match (self.expects, rows) {
             (Expects::RowOrLeaseLost, 0) => Err(Error::new(
@@ -170,7 +171,7 @@ impl Statement {
     }
 }
 
-/// What running a statement did.
+/// The result of running a statement.
 ///
 /// ```
 /// use postroom::Result;
@@ -188,29 +189,29 @@ pub struct Done {
 }
 
 impl Done {
-    /// How many rows were changed.
+    /// Returns the number of changed rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The message was not there before.
+    /// Returns whether the message is new.
     pub fn is_new(&self) -> bool {
         !self.duplicate
     }
 
-    /// The message was there before; nothing was written.
+    /// Returns whether the message existed before. Nothing was written then.
     pub fn is_duplicate(&self) -> bool {
         self.duplicate
     }
 }
 
-/// A connection of the caller's, in a transaction the caller began, that can run one of our statements at once.
+/// A connection of the caller, in a transaction that the caller began. It runs a statement without waiting.
 ///
 /// ```
 /// use postroom::{Error, Result};
 /// use postroom::sql::{BlockingTx, Done, Statement, Value};
 ///
-/// /// A driver that this crate does not know.
+/// /// A driver that this crate does not support.
 /// struct Driver;
 /// # impl Driver { fn execute(&self, _: &str, _: &[Value]) -> std::io::Result<u64> { Ok(1) } }
 ///
@@ -226,20 +227,20 @@ impl Done {
 /// }
 /// ```
 pub trait BlockingTx {
-    /// Runs the statement and says what it did.
+    /// Runs the statement and returns its result.
     fn run(&self, statement: &Statement) -> Result<Done>;
 
-    /// Refuses a connection whose commit a power cut can take back.
+    /// Refuses a connection whose commits can be lost in a power cut.
     fn check_durable(&self) -> Result<()>;
 }
 
-/// A connection of the caller's, in a transaction the caller began, that runs one of our statements.
+/// A connection of the caller, in a transaction that the caller began. It runs a statement.
 ///
 /// ```
 /// use postroom::{Error, Result};
 /// use postroom::sql::{Done, Statement, Tx, Value};
 ///
-/// /// A driver that this crate does not know.
+/// /// A driver that this crate does not support.
 /// struct Driver;
 /// # impl Driver { async fn execute(&mut self, _: &str, _: &[Value]) -> std::io::Result<u64> { Ok(1) } }
 ///
@@ -251,16 +252,16 @@ pub trait BlockingTx {
 /// }
 /// ```
 pub trait Tx: Send {
-    /// Runs the statement and says what it did.
+    /// Runs the statement and returns its result.
     fn run(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
 
-    /// Refuses a connection whose commit a power cut can take back.
+    /// Refuses a connection whose commits can be lost in a power cut.
     fn check_durable(&mut self) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
 }
 
-/// One row of an answer, read by position.
+/// One row of a result, read by position.
 pub(crate) trait Row {
     fn int(&self, column: usize) -> Result<Option<i64>>;
     fn text(&self, column: usize) -> Result<Option<String>> {
@@ -271,8 +272,8 @@ pub(crate) trait Row {
     fn uuid(&self, column: usize) -> Result<Option<Uuid>>;
 }
 
-/// A connection inside one of our own transactions. The verbs are written once over it; an embedded database answers
-/// without ever waiting.
+/// A connection inside one of our own transactions. The verbs are written once, on top of this trait. An embedded
+/// database answers without waiting.
 pub(crate) trait Session {
     fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
 
@@ -282,7 +283,7 @@ pub(crate) trait Session {
         read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> impl Future<Output = Result<Vec<T>>> + Send;
 
-    /// The same, up to the row for which `read` says that it has seen enough.
+    /// Does the same, but stops at the row for which `read` returns that it has seen enough.
     fn query_while<T: Send>(
         &mut self,
         statement: &Statement,
@@ -292,12 +293,13 @@ pub(crate) trait Session {
         async move { Ok(rows.await?.into_iter().map_while(|row| row).collect()) }
     }
 
-    /// Whether the same work was tried before, and nobody knows if it was committed: what is found done may be ours.
+    /// Returns whether the same work was tried before and its commit is in doubt. Work that is found done may be our
+    /// own.
     fn in_doubt(&self) -> bool {
         false
     }
 
-    /// When the database was last out of reach, as far as we know: nobody could renew a lease then.
+    /// Returns when the database was last unreachable, as far as we know. Nobody could renew a lease then.
     fn outage_at(&self) -> Option<Timestamp> {
         None
     }

@@ -1,4 +1,4 @@
-//! What a store must do. The doors ([`Outbox`](crate::Outbox), [`Inbox`](crate::Inbox)) check arguments and tell what
+//! What a store must do. [`Outbox`](crate::Outbox) and [`Inbox`](crate::Inbox) check the arguments and report what
 //! happened; a store only stores.
 
 #[cfg(any(feature = "testing", test))]
@@ -73,10 +73,10 @@ use crate::support::error::Result;
 /// ```
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The contract of a backend. Each call is one transaction: all of it is stored when it returns, or nothing.
+/// The contract of a backend. Each call is one transaction: all of it is stored when the call returns, or nothing.
 ///
-/// Call it through the doors ([`Outbox`](crate::Outbox), [`Inbox`](crate::Inbox)): they check the arguments and tell
-/// what happened; a store only stores.
+/// Call it through [`Outbox`](crate::Outbox) and [`Inbox`](crate::Inbox). They check the arguments and report what
+/// happened; a store only stores.
 ///
 /// Implemented by the stores of this crate; its shape may change in any release.
 ///
@@ -85,7 +85,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// use postroom::{Inbox, Outbox};
 /// use postroom::store::{MemoryStore, Store};
 ///
-/// // Whatever the database is: the two doors of one store.
+/// // The outbox and the inbox of a store, on any database.
 /// fn doors(store: Arc<dyn Store>) -> (Outbox, Inbox) {
 ///     (Outbox::of(store.clone()), Inbox::of(store))
 /// }
@@ -94,38 +94,39 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// assert_eq!(outbox.queue().store_name(), "shop");
 /// ```
 pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
-    /// What this store is called in logs.
+    /// Returns the name of this store in logs.
     fn name(&self) -> &str;
 
-    /// The clock that judges due times, leases and retention.
+    /// Returns the clock for due times, leases and retention.
     fn clock(&self) -> &Clock;
 
-    /// Where workers hear that rows came in.
+    /// Returns the signal that wakes workers for new rows.
     fn wake(&self, queue: Queue) -> &Wake;
 
     #[doc(hidden)]
-    /// What workers of this process hold: their leases are never taken for ones that ran out.
+    /// Returns the rows that workers of this process hold. Their leases never count as run out.
     fn holding(&self, queue: Queue) -> &Holding;
 
-    /// Stores new messages; says of each whether it is new.
+    /// Stores new messages. Returns for each whether it is new.
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>>;
 
-    /// Takes ready rows under a lease. Frees rows whose lease ran out and expires what is past its time on the way.
+    /// Claims ready rows under a lease. It also reaps rows whose lease ran out, and expires rows past their time to
+    /// live.
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>>;
 
-    /// Ends leases. A lease that is lost changes nothing and is counted.
+    /// Settles leases. A lost lease is counted and changes nothing.
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>>;
 
-    /// Makes leases last until `lease` from now; says of each whether it still held.
+    /// Renews leases until `lease` from now. Returns for each lease whether it was still held.
     fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>>;
 
-    /// Frees up to `limit` rows whose lease ran out.
+    /// Returns up to `limit` rows whose lease ran out to the queue.
     fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>>;
 
-    /// Expires up to `limit` ready rows that are past their time.
+    /// Expires up to `limit` ready rows that are past their time to live.
     fn expire(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// Expires up to `limit` dead rows that are past their time, without loading what they hold.
+    /// Expires up to `limit` dead rows that are past their time to live, without loading their content.
     fn expire_dead(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     /// Deletes up to `limit` rows that have been in that state for longer than `retention`: done, dead, expired,
@@ -133,96 +134,97 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     #[doc(hidden)]
-    /// What an operator does, and its entry in the audit trail: in one transaction.
+    /// Applies an operator's change and adds its entry to the audit trail, in one transaction.
     fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>>;
 
-    /// The audit trail, from the newest entry back.
+    /// Returns the audit trail, newest entry first.
     fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>>;
 
-    /// Checks whether a message was handled before, and remembers that it was seen.
+    /// Returns whether a message was handled before, and records that it was seen.
     fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>>;
 
-    /// Puts an arrived message in line.
+    /// Enqueues a message that arrived.
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>>;
 
-    /// Refuses a message that arrived for good: who sends it again is told the same.
+    /// Refuses an incoming message for good. If it is sent again, the sender gets the same answer.
     fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>>;
 
-    /// Moves an inbox row by hand; false when there is none or it is done. A dismissed one can only become done.
+    /// Moves an inbox row by hand. Returns false if there is none or it is done. A dismissed row can only become done.
     fn mark(&self, key: InboxKey, mark: ManualMove) -> BoxFuture<'_, Result<bool>>;
 
-    /// The rows known by that id: at most one in the inbox, one for each destination in the outbox.
+    /// Returns the rows with that id: at most one in the inbox, one for each destination in the outbox.
     fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>>;
 
-    /// Rows, in the order of their numbers.
+    /// Returns rows, in the order of their numbers.
     fn list(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Record>>>;
 
-    /// What went wrong with a row, oldest first, as far back as it is kept.
+    /// Returns the failures of a row, oldest first, as far back as they are kept.
     fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>>;
 
-    /// What was given up, in the order of its rows, without what it holds. Only dead and expired rows are meant, or
+    /// Returns dead letters without their content, in the order of their rows. These are dead and expired rows, or
     /// dismissed ones if the filter asks for them.
     fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>>;
 
-    /// What was given up, by topic, other service and the beginning of the error: from the newest row back, until there
-    /// are `rows` in one of the two states. What came last is the newest, whenever it was given up.
+    /// Groups dead letters by topic, other service and the start of the error. It starts at the newest row and stops
+    /// after `rows` rows in one of the two states. The newest row is the one that was stored last, whenever it became a
+    /// dead letter.
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>>;
 
     #[doc(hidden)]
-    /// Writes down which places a worker leaves alone, and which no longer.
+    /// Records the places that a worker holds, and those that it no longer holds.
     fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>>;
 
-    /// Places that workers leave alone, and how many messages wait for each.
+    /// Returns the places that workers hold, and how many messages wait for each.
     fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>>;
 
-    /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.
+    /// Returns how many rows [`Store::expire`] would expire, counted up to `limit`.
     fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// How many done rows [`Store::purge`] would delete; not counted beyond `limit`.
+    /// Returns how many done rows [`Store::purge`] would delete, counted up to `limit`.
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// How many rows stand in each state.
+    /// Returns how many rows are in each state.
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>>;
 
-    /// How many rows wait or are worked on: cheap enough to ask often.
+    /// Returns how many rows wait or are in progress. It is cheap enough to call often.
     fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>>;
 
-    /// How many rows there are in the inbox, whatever their state; estimated when there are many.
+    /// Returns the number of rows in the inbox, in any state. It is an estimate if there are many.
     fn inbox_size(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move { Ok(self.stats(Queue::Inbox).await?.total()) })
     }
 
-    /// The statement that stores a message, for the caller's own transaction.
+    /// Returns the statement that stores a message, for the caller's own transaction.
     fn insert_statement(&self, message: &NewMessage) -> Result<Statement>;
 
-    /// The statement that puts an arrived message in line, for the caller's own transaction.
+    /// Returns the statement that enqueues an incoming message, for the caller's own transaction.
     fn accept_statement(&self, incoming: &Incoming) -> Result<Statement>;
 
-    /// The statement that acknowledges, for the caller's own transaction.
+    /// Returns the statement that acknowledges, for the caller's own transaction.
     fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement>;
 
-    /// Takes the store's maintenance for this interval; false when another worker has it.
+    /// Takes the store's maintenance for this interval. Returns false if another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
 
-    /// Whether the tables are still those that this program was written for.
+    /// Checks that the tables still have the version that this program was written for.
     fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 
     #[doc(hidden)]
-    /// What the store looks like from outside, without a call to the database; none where that cannot be told, or not
-    /// yet for sure. While it stays the same nothing was committed, so that an idle worker need not ask.
+    /// Returns a fingerprint of the store without a call to the database, or `None` if there is none, or no reliable
+    /// one yet. While it stays the same, nothing was committed, so an idle worker need not query.
     fn fingerprint(&self) -> Option<Fingerprint> {
         None
     }
 
-    /// Lets go of files and connections, once the calls that are under way are answered.
+    /// Closes files and connections after the calls in progress have been answered.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 }
 
-/// What a store looks like from outside: another one after every commit.
+/// A fingerprint of a store. It changes with every commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fingerprint(pub(crate) [u64; 5]);
 
@@ -243,9 +245,9 @@ pub struct Fingerprint(pub(crate) [u64; 5]);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Sighting {
-    /// It was handled before.
+    /// The message was handled before.
     pub done: bool,
-    /// It came with another hash than the first time.
+    /// The message arrived with a different hash than the first time.
     pub hash_differs: bool,
 }
 
@@ -263,9 +265,9 @@ pub struct Sighting {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PutMode {
-    /// Other content replaces the stored one, unless it is done.
+    /// New content replaces the stored content, unless the message is done.
     Replace,
-    /// The first content wins.
+    /// The first content stays.
     FirstWins,
 }
 
@@ -285,18 +287,18 @@ pub enum PutMode {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ManualMove {
-    /// Somebody handles it outside the queue.
+    /// The message is being handled outside the queue.
     Processing,
-    /// It was handled.
+    /// The message was handled.
     Processed,
-    /// It is given up.
+    /// The message is dead.
     Dead {
-        /// Why.
+        /// The reason.
         error: Option<String>,
     },
 }
 
-/// What rows are looked up by.
+/// The id by which rows are looked up.
 ///
 /// ```
 /// use postroom::InboxKey;
@@ -316,7 +318,7 @@ pub enum Identity {
     Inbox(InboxKey),
 }
 
-/// So many failures are kept for each message.
+/// How many failures are kept for each message.
 pub(crate) const FAILURES_KEPT: usize = 20;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
         Item::Impl(block) => methods::expand(arguments, block),
         other => Err(Error::new_spanned(
             other,
-            "`push_call` stands on an async function, or on an `impl` block with marked methods",
+            "`push_call` belongs on an async function, or on an `impl` block with marked methods",
         )),
     };
     // The item stays even if it is invalid: that gives one error, instead of another for each of its uses.

@@ -54,7 +54,7 @@ pub(crate) struct Config {
     pub(crate) store: Store,
     pub(crate) worker: Worker,
     pub(crate) retry: Retry,
-    /// Topics with retry keys of their own.
+    /// Topics with their own retry keys.
     topics: Vec<(String, Retry)>,
     pub(crate) retention: Retention,
     pub(crate) backup: Backup,

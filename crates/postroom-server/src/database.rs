@@ -31,7 +31,7 @@ impl Database {
             return Ok(Self::Mssql(text.into()));
         }
         match scheme(text) {
-            // A file of that name would have a password in it.
+            // A file with that name would contain a password.
             None if text.contains(';') && text.contains('=') => {
                 let what = "the database is neither a path, a URL nor a known connection string";
                 Err(Problem::new(what, ALLOWED).into())

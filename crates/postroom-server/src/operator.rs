@@ -87,9 +87,9 @@ fn those(meant: &[&Failed]) -> Filter {
 /// Dismisses dead letters, or counts them in a dry run.
 pub(crate) struct Dismissing<'a> {
     pub(crate) queue: &'a WorkQueue,
-    /// None: nothing is changed.
+    /// `None` in a dry run.
     pub(crate) dismissal: Option<Operator>,
-    /// Not more than these.
+    /// The most messages.
     pub(crate) most: u64,
 }
 

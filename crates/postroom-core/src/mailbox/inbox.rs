@@ -1,4 +1,4 @@
-//! The door in: what arrives is known by source and id, and applied once.
+//! The inbox: an incoming message is identified by source and id, and applied once.
 
 use std::sync::Arc;
 
@@ -33,39 +33,39 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The inbox of `store`.
+    /// Creates the inbox of `store`.
     pub fn new(store: impl Store) -> Self {
         Self::of(Arc::new(store))
     }
 
-    /// The inbox of a store that is shared.
+    /// Creates the inbox of a shared store.
     pub fn of(store: Arc<dyn Store>) -> Self {
         let queue = WorkQueue::new(store.clone(), Queue::Inbox);
         Self { store, queue }
     }
 
-    /// The work-queue verbs: claim, ack, abandon, fail and the rest.
+    /// Returns the work-queue verbs: claim, ack, abandon, fail and the rest.
     pub fn queue(&self) -> &WorkQueue {
         &self.queue
     }
 
-    /// Whether the message was handled before. One that is new is remembered as seen.
+    /// Returns whether the message was handled before. A new message is recorded as seen.
     pub async fn already_processed(&self, key: &InboxKey) -> Result<bool> {
         self.already_processed_hash(key, None::<ContentHash>).await
     }
 
-    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing. A hash
-    /// of another algorithm than the first time says nothing.
+    /// Does the same with a hash of the content. If it differs from the first hash, a warning is logged and nothing
+    /// changes. Hashes of different algorithms are not compared.
     pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl Into<ContentHash>>) -> Result<bool> {
         let sighting = self.store.see(key.clone(), hash.map(Into::into)).await?;
         telemetry::seen(self.queue.named(), key, sighting);
         Ok(sighting.done)
     }
 
-    /// Says that a seen message is being handled outside the queue, and counts the attempt: said again, it is the next
-    /// one. False when the queue has it, when it has ended, or when it is unknown.
+    /// Records that a seen message is being handled outside the queue, and counts the attempt. Each further call counts
+    /// the next attempt. Returns false if the message is in the queue, finished or unknown.
     ///
-    /// What fails again and again is given up by whoever handles it:
+    /// The caller decides when a message that keeps failing is dead:
     ///
     /// ```
     /// # use postroom::{Inbox, InboxKey};
@@ -92,22 +92,23 @@ impl Inbox {
         self.store.mark(key.clone(), ManualMove::Processing).await
     }
 
-    /// Says that a message was handled, whatever its state; leases on it are void. False when unknown or done before.
+    /// Records that a message was handled, whatever its state, and voids its leases. Returns false if it is unknown or
+    /// was done before.
     pub async fn mark_processed(&self, key: &InboxKey) -> Result<bool> {
         self.store.mark(key.clone(), ManualMove::Processed).await
     }
 
-    /// Gives a message up; leases on it are void. False when it is unknown or done.
+    /// Marks a message dead and voids its leases. Returns false if it is unknown or done.
     pub async fn mark_dead(&self, key: &InboxKey, error: &str) -> Result<bool> {
         self.store.mark(key.clone(), ManualMove::Dead { error: error_text(error) }).await
     }
 
-    /// Puts a message in line. Other content under a known key replaces the stored one, unless that is done.
+    /// Enqueues a message. If its key is known, new content replaces the stored content, unless the message is done.
     pub async fn enqueue(&self, incoming: Incoming) -> Result<Arrival> {
         self.put(incoming, PutMode::Replace).await
     }
 
-    /// Puts a message in line. Under a known key the first content wins.
+    /// Enqueues a message. If its key is known, the first content stays.
     pub async fn accept(&self, incoming: Incoming) -> Result<Arrival> {
         self.put(incoming, PutMode::FirstWins).await
     }
@@ -121,9 +122,9 @@ impl Inbox {
         Ok(arrival)
     }
 
-    /// Puts a message in line in the caller's own transaction, unless its key is known.
+    /// Enqueues a message in the caller's own transaction, unless its key is known.
     ///
-    /// A connection whose commits a power cut can take back is refused: an answer would go out for work that is gone.
+    /// It refuses a connection whose commits can be lost in a power cut: the sender would get an answer for lost work.
     pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<Done> {
         tx.check_durable().await?;
         let accept = self.statement(incoming)?;
@@ -134,7 +135,7 @@ impl Inbox {
         Ok(self.accepted(incoming, done))
     }
 
-    /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
+    /// Does the same as [`accept_in`](Self::accept_in), on a connection that does not wait.
     pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<Done> {
         tx.check_durable()?;
         let accept = self.statement(incoming)?;
@@ -152,7 +153,7 @@ impl Inbox {
         done
     }
 
-    /// The statement that puts a message in line, for a driver this crate does not know.
+    /// Returns the statement that enqueues a message, for a driver that this crate does not support.
     pub fn statement(&self, incoming: &Incoming) -> Result<Statement> {
         incoming.check_from_outside()?;
         self.store.accept_statement(incoming)
@@ -166,20 +167,19 @@ impl Inbox {
         Ok(())
     }
 
-    /// Like [`ack_in`](Self::ack_in), on a connection that answers at once.
+    /// Does the same as [`ack_in`](Self::ack_in), on a connection that does not wait.
     pub fn ack_in_blocking(&self, tx: &impl BlockingTx, lease: &Lease, response: Option<&str>) -> Result<()> {
         tx.check_durable()?;
         tx.run(&self.ack_statement(lease, response)?)?;
         Ok(())
     }
 
-    /// The statement that acknowledges, for a driver this crate does not know.
+    /// Returns the statement that acknowledges, for a driver that this crate does not support.
     pub fn ack_statement(&self, lease: &Lease, response: Option<&str>) -> Result<Statement> {
         self.store.ack_statement(Queue::Inbox, lease, response)
     }
 
-    /// The keys that a text may stand for: a message's id, or its source, a slash and its id. Looks through the whole
-    /// inbox.
+    /// Returns the keys that match a text: a message's id, or its source, a slash and its id. Searches the whole inbox.
     ///
     /// ```
     /// # use postroom::{Inbox, InboxKey, Incoming};
@@ -196,7 +196,7 @@ impl Inbox {
         self.store.keys_of(id.to_owned()).await
     }
 
-    /// What the inbox knows of a message.
+    /// Returns the row of a message.
     pub async fn get(&self, key: &InboxKey) -> Result<Option<Record>> {
         Ok(self.store.find(Identity::Inbox(key.clone())).await?.pop())
     }

@@ -1,4 +1,4 @@
-//! What an operator does to messages, and what an operator sees of them.
+//! What operators can do to messages, and what they can see of them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::support::error::{Error, Result};
 use crate::telemetry;
 
 impl WorkQueue {
-    /// Dismisses dead and expired messages that nobody needs any more; says how many. They no longer count as failed,
-    /// are kept for a while with who dismissed them and why, and are then deleted
-    /// ([`Retention`](crate::Retention)). As long as they are kept, the same message arriving again is a duplicate.
-    /// The operator must have said why. Messages in other states stay as they are. What was dismissed by mistake can be
-    /// put back in line ([`revive`](Self::revive)).
+    /// Dismisses dead and expired messages that nobody needs any more, and returns how many. They no longer count as
+    /// failed. They are kept for a while, with who dismissed them and why, and are then deleted
+    /// ([`Retention`](crate::Retention)). While they are kept, the same message is a duplicate if it arrives again. The
+    /// operator must give a reason. Messages in other states do not change. A message that was dismissed by mistake can
+    /// be requeued ([`revive`](Self::revive)).
     ///
     /// ```
     /// # use postroom::Outbox;
@@ -32,16 +32,16 @@ impl WorkQueue {
     /// ```
     pub async fn dismiss(&self, filter: Filter, operator: Operator) -> Result<u64> {
         if operator.why().is_none() {
-            return Err(Error::invalid("who dismisses messages must say why"));
+            return Err(Error::invalid("a dismissal needs a reason"));
         }
         let dismissed = self.change(Operation::Dismiss(filter, operator)).await?;
         telemetry::dismissed(self.named(), dismissed);
         Ok(dismissed)
     }
 
-    /// Puts dead and expired messages back in line, as if they were new. Those past their time need a new time to live:
-    /// `revival` is one, or none, or a [`Revival`] with more to say. Dismissed messages go back only if the filter asks
-    /// for [`State::Dismissed`](crate::State::Dismissed).
+    /// Requeues dead and expired messages, as if they were new. Messages past their time to live need a new one:
+    /// `revival` is that time to live, none, or a [`Revival`] with more options. Dismissed messages are requeued only
+    /// if the filter asks for [`State::Dismissed`](crate::State::Dismissed).
     pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
         let revival = revival.into();
         revival.check()?;
@@ -50,43 +50,43 @@ impl WorkQueue {
         Ok(revived)
     }
 
-    /// Puts done messages of the outbox back in line, because their receiver was restored from a backup.
+    /// Puts done messages of the outbox back in the queue, because their receiver was restored from a backup.
     pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
         if self.queue == Queue::Inbox {
-            return Err(Error::invalid("only messages of the outbox are redriven; the inbox keeps what was handled"));
+            return Err(Error::invalid("only messages of the outbox can be redriven"));
         }
         if ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a redriven message must live longer than zero"));
+            return Err(Error::invalid("the time to live of a redriven message must be longer than zero"));
         }
         let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
         telemetry::revived(self.named(), redriven);
         Ok(redriven)
     }
 
-    /// Messages, in the order of their rows.
+    /// Returns messages, in the order of their rows.
     pub async fn list(&self, filter: Filter) -> Result<Vec<Record>> {
         self.store.list(self.queue, filter).await
     }
 
-    /// What went wrong with a message so far, oldest first.
+    /// Returns the failures of a message, oldest first.
     pub async fn failures(&self, seq: i64) -> Result<Vec<Failure>> {
         self.store.failures(self.queue, seq).await
     }
 
-    /// Messages that were given up, in the order of their rows, without what they hold: dead and expired ones, or
-    /// dismissed ones if the filter asks for [`State::Dismissed`](crate::State::Dismissed).
+    /// Returns dead letters without their content, in the order of their rows: dead and expired messages, or dismissed
+    /// ones if the filter asks for [`State::Dismissed`](crate::State::Dismissed).
     pub async fn failed(&self, filter: Filter) -> Result<Vec<Failed>> {
         self.store.failed(self.queue, filter).await
     }
 
-    /// Messages that were given up, counted by topic, other service and the beginning of the error. From the newest row
-    /// back, until `rows` of the dead or of the expired were looked at.
+    /// Counts dead letters by topic, other service and the start of the error. It starts at the newest row and stops
+    /// after `rows` dead or `rows` expired messages.
     pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
         self.store.failed_groups(self.queue, at_least_one(rows)?).await
     }
 
-    /// Places that are left alone because they failed, and how many messages wait for each. Workers write it down, so
-    /// every process sees it.
+    /// Returns the places that are held because they failed, and how many messages wait for each. Workers store this in
+    /// the database, so every process sees it.
     pub async fn holds(&self) -> Result<Vec<Hold>> {
         self.store.holds(self.queue).await
     }
@@ -95,17 +95,17 @@ impl WorkQueue {
         self.store.hold(self.queue, change).await
     }
 
-    /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.
+    /// Returns how many messages [`expire`](Self::expire) would expire, counted up to `limit`.
     pub async fn overdue(&self, limit: usize) -> Result<u64> {
         self.store.overdue(self.queue, at_least_one(limit)?).await
     }
 
-    /// How many messages [`purge`](Self::purge) would delete; not counted beyond `limit`.
+    /// Returns how many messages [`purge`](Self::purge) would delete, counted up to `limit`.
     pub async fn purgeable(&self, retention: Duration, limit: usize) -> Result<u64> {
         self.store.purgeable(self.queue, retention, at_least_one(limit)?).await
     }
 
-    /// How many messages stand in each state.
+    /// Returns how many messages are in each state.
     pub async fn stats(&self) -> Result<QueueStats> {
         self.store.stats(self.queue).await
     }

@@ -1,4 +1,4 @@
-//! The door out: a message is written in the caller's own transaction, or in one of its own.
+//! The outbox: a message is stored in the caller's own transaction, or in a separate one.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -37,8 +37,8 @@ pub struct Outbox {
     policies: Option<Arc<RetryPolicies>>,
 }
 
-/// A message that was enqueued in the caller's transaction: [`Stored`], and a guard. When it is dropped, normally after
-/// the caller's commit, workers are woken; until then they do not know.
+/// A message that was enqueued in the caller's transaction: [`Stored`], and a guard. Dropping it wakes the workers,
+/// normally after the caller's commit. Until then they do not know of the message.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -48,7 +48,7 @@ pub struct Outbox {
 ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
 ///     let enqueued = outbox.enqueue_in_blocking(&tx, NewMessage::new("order.placed", "7"))?;
 ///     tx.commit()?;
-///     drop(enqueued); // only now is there something to be woken for
+///     drop(enqueued); // wakes the workers, now that there is work
 ///     Ok(())
 /// }
 /// ```
@@ -75,19 +75,18 @@ impl Drop for Enqueued {
 }
 
 impl Outbox {
-    /// The outbox of `store`.
+    /// Creates the outbox of `store`.
     pub fn new(store: impl Store) -> Self {
         Self::of(Arc::new(store))
     }
 
-    /// The outbox of a store that is shared.
+    /// Creates the outbox of a shared store.
     pub fn of(store: Arc<dyn Store>) -> Self {
         let queue = WorkQueue::new(store.clone(), Queue::Outbox);
         Self { store, queue, policies: None }
     }
 
-    /// With these policies: a message that does not say how long it lives goes by the policy of its destination or
-    /// topic.
+    /// Sets the retry policies. A message without a time to live gets that of the policy for its destination or topic.
     ///
     /// ```
     /// use std::time::Duration;
@@ -109,7 +108,7 @@ impl Outbox {
         self
     }
 
-    /// A message with the time to live of its policy.
+    /// Returns the message with the time to live of its policy.
     fn living<'m>(&self, message: &'m NewMessage) -> Cow<'m, NewMessage> {
         let Some(policies) = &self.policies else { return Cow::Borrowed(message) };
         let mut message = message.clone();
@@ -117,12 +116,12 @@ impl Outbox {
         Cow::Owned(message)
     }
 
-    /// The work-queue verbs: claim, ack, abandon, fail and the rest.
+    /// Returns the work-queue verbs: claim, ack, abandon, fail and the rest.
     pub fn queue(&self) -> &WorkQueue {
         &self.queue
     }
 
-    /// Stores a message in a transaction of its own; it is durable when this returns.
+    /// Stores a message in its own transaction. The message is durable when this returns.
     pub async fn enqueue(&self, message: impl IntoMessage) -> Result<Stored> {
         let mut stored = self.enqueue_many([message]).await?;
         stored.pop().ok_or_else(|| Error::invalid("nothing was enqueued"))
@@ -147,16 +146,16 @@ impl Outbox {
         Ok(stored)
     }
 
-    /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
-    /// the caller commits. Keep what it returns until then, with a name (`let _enqueued = …`): a bare `_` would drop it
-    /// at once. [`begin`](Self::begin) gives a transaction without such a guard.
+    /// Stores a message in the caller's own transaction, on the caller's connection. It exists if and only if the
+    /// caller commits. Keep the returned guard until then, with a name (`let _enqueued = …`): a bare `_` would drop it
+    /// at once. A transaction from [`begin`](Self::begin) needs no guard.
     pub async fn enqueue_in(&self, tx: &mut impl Tx, message: impl IntoMessage) -> Result<Enqueued> {
         let message = message.into_message()?;
         let done = tx.run(&self.statement(&message)?).await?;
         Ok(self.enqueued(&message, done))
     }
 
-    /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
+    /// Does the same as [`enqueue_in`](Self::enqueue_in), on a connection that does not wait.
     pub fn enqueue_in_blocking(&self, tx: &impl BlockingTx, message: impl IntoMessage) -> Result<Enqueued> {
         let message = message.into_message()?;
         let done = tx.run(&self.statement(&message)?)?;
@@ -177,19 +176,19 @@ impl Outbox {
         self.store.wake(Queue::Outbox)
     }
 
-    /// The statement that stores a message, for a driver this crate does not know. Its row count goes to
-    /// [`Statement::check`].
+    /// Returns the statement that stores a message, for a driver that this crate does not support. Pass its row count
+    /// to [`Statement::check`].
     pub fn statement(&self, message: &NewMessage) -> Result<Statement> {
         message.check()?;
         self.store.insert_statement(&telemetry::traced(&self.living(message)))
     }
 
-    /// The rows of a message, one for each destination: by message id or work item id.
+    /// Returns the rows of a message, one for each destination, by message id or work item id.
     pub async fn find(&self, id: uuid::Uuid) -> Result<Vec<Record>> {
         self.store.find(Identity::Outbox(id)).await
     }
 
-    /// Stores a command in a transaction of its own, and gives what waits for its answer.
+    /// Stores a command in its own transaction, and returns a value that waits for the answer.
     ///
     /// ```
     /// # use postroom::{Command, Outbox, Payload};
@@ -209,23 +208,24 @@ impl Outbox {
     pub async fn request<C: Replies>(&self, command: Outgoing<C>) -> Result<Pending<C::Reply>> {
         let message = command.message()?;
         let to = message.destination.clone();
-        let to = to.ok_or_else(|| Error::invalid("only another service answers: say which with `to`"))?;
+        let to = to.ok_or_else(|| Error::invalid("only another service can answer: name it with `to`"))?;
         let pending = self.requested(message.message_id(), &to);
         self.enqueue(message).await?;
         Ok(pending)
     }
 
-    /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
+    /// Returns a value that waits for the answer to a message that was sent before, perhaps by a program that has ended
+    /// since.
     pub fn requested<R>(&self, id: MessageId, destination: &str) -> Pending<R> {
         Pending::new(self.store.clone(), id, destination)
     }
 
-    /// Takes back a message that waits, and says whether it was still waiting. One that a worker holds at the moment,
-    /// or that has ended, is not touched. One that failed and waits for its next attempt is taken back too: what its
-    /// attempts did stays done.
+    /// Takes back a waiting message, and returns whether it was still waiting. It does not touch a message that is in
+    /// progress or finished. A message that failed and waits for its next attempt is taken back too; the effects of its
+    /// attempts remain.
     ///
-    /// It becomes [`Dismissed`](crate::State::Dismissed), with "cancelled" as the reason. As long as it is kept
-    /// ([`Retention`](crate::Retention)), the same message enqueued again is a duplicate.
+    /// The message becomes [`Dismissed`](crate::State::Dismissed), with "cancelled" as the reason. While it is kept
+    /// ([`Retention`](crate::Retention)), the same message is a duplicate if it is enqueued again.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -251,7 +251,7 @@ impl Outbox {
         Ok(was_waiting)
     }
 
-    /// Puts done messages back in line, because their receiver was restored from a backup.
+    /// Puts done messages back in the queue, because their receiver was restored from a backup.
     pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
         self.queue.redrive(filter, ttl).await
     }

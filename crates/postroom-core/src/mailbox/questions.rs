@@ -1,4 +1,4 @@
-//! What an operator asks about a queue while it works.
+//! What an operator can ask about a running queue.
 
 use crate::mailbox::work_queue::{WorkQueue, at_least_one};
 use crate::queue::{Queue, State};
@@ -7,54 +7,55 @@ use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
 impl WorkQueue {
-    /// The last row, the last failure, and when the last message of each kind was finished.
+    /// Returns the last row, the last failure, and when the last message was finished in each state.
     pub async fn newest(&self) -> Result<Newest> {
         self.store.newest(self.queue).await
     }
 
-    /// When workers last did something.
+    /// Returns when workers last did something.
     pub async fn activity(&self) -> Result<Activity> {
         self.store.activity(self.queue).await
     }
 
-    /// How many ready messages are claimed before the one that stands at `visible_at` and has that number; not counted
-    /// beyond `limit`.
+    /// Returns how many ready messages are claimed before the one with this `visible_at` and number, counted up to
+    /// `limit`.
     pub async fn ahead_of(&self, visible_at: Timestamp, seq: i64, limit: usize) -> Result<u64> {
         self.store.ahead_of(self.queue, visible_at, seq, at_least_one(limit)?).await
     }
 
-    /// What came in and what was done in a span of time, by the newest `rows` rows of each.
+    /// Returns how many messages arrived and were done in a time span, from the newest `rows` rows of each.
     pub async fn flow(&self, from: Timestamp, until: Timestamp, rows: usize) -> Result<Flow> {
         self.store.flow(self.queue, from, until, at_least_one(rows)?).await
     }
 
-    /// Messages that are ready, from the front of the line, or dead, counted by topic and other service: `rows` of them
-    /// at most.
+    /// Counts ready or dead messages by topic and other service. It reads at most `rows` rows; ready ones from the
+    /// front of the queue.
     pub async fn tally(&self, state: State, rows: usize) -> Result<Vec<Tally>> {
         if !matches!(state, State::Ready | State::Dead) {
-            return Err(Error::invalid("only messages that are ready or dead are counted by their names"));
+            return Err(Error::invalid("only ready or dead messages can be counted by topic and service"));
         }
         self.store.tally(self.queue, state, at_least_one(rows)?).await
     }
 
-    /// The last failed attempts, newest first.
+    /// Returns the last failed attempts, newest first.
     pub async fn last_failures(&self, limit: usize) -> Result<Vec<LastFailure>> {
         self.store.last_failures(self.queue, at_least_one(limit)?).await
     }
 
-    /// What happened behind a place, in order.
+    /// Returns what happened after a place, in order.
     pub async fn occurrences(&self, request: OccurrencesAfter) -> Result<Vec<Occurrence>> {
         at_least_one(request.limit)?;
         self.store.occurrences(self.queue, request).await
     }
 
-    /// How many messages to a service [`redrive`](Self::redrive) would find, that were done at that time or later.
+    /// Returns how many messages to a service [`redrive`](Self::redrive) would find that were done at that time or
+    /// later.
     pub async fn count_delivered(&self, destination: &str, since: Timestamp) -> Result<u64> {
         self.only_outbox()?;
         self.store.count_delivered(destination.to_owned(), since).await
     }
 
-    /// The number of the last of the next `limit` such messages behind a row; none when there are none.
+    /// Returns the number of the last of the next `limit` of these messages after a row, or `None` if there are none.
     pub async fn delivered_up_to(
         &self,
         destination: &str,

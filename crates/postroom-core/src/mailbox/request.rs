@@ -1,4 +1,5 @@
-//! Waiting for the answer to a message: it is kept with the message, so that it can be waited for after a restart too.
+//! Waits for the answer to a message. The answer is stored with the message, so a program can also wait for it after a
+//! restart.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +17,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// A message whose answer, of the type `R`, is waited for.
+/// A message whose sender waits for an answer of the type `R`.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -37,7 +38,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// # let lease = claims.claimed.remove(0).lease;
 /// # let _ = outbox.queue().settle(vec![Settle::ack_with(lease, Some(r#""shelf 7""#.into()))]).await?;
 /// assert_eq!(pending.answer().await?, "shelf 7");
-/// // Perhaps in another program: the answer is kept with the message.
+/// // Perhaps in another program: the answer is stored with the message.
 /// let again: Pending<String> = outbox.requested(pending.id(), "inventory");
 /// assert_eq!(again.answer().await?, "shelf 7");
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -54,15 +55,15 @@ impl<R> Pending<R> {
         Self { store, id, work_item: WorkItemId::of(id, Some(destination)), reply: PhantomData }
     }
 
-    /// The message's id. With it and the destination, another program can wait for the answer.
+    /// Returns the message's id. With it and the destination, another program can wait for the answer.
     pub fn id(&self) -> MessageId {
         self.id
     }
 }
 
 impl<R: DeserializeOwned> Pending<R> {
-    /// The answer, when it has come: as soon as the destination handled the message. There is none, and this is an
-    /// error, when the message was refused, given up or has expired.
+    /// Waits for the answer, which comes as soon as the destination has handled the message. It is an error if the
+    /// message is dead, expired or dismissed, because there is no answer then.
     pub async fn answer(&self) -> Result<R> {
         let mut pause = PAUSE_MIN;
         loop {
@@ -77,8 +78,8 @@ impl<R: DeserializeOwned> Pending<R> {
         }
     }
 
-    /// The answer, if it comes within `limit`. If it does not, that is an error of the kind [`ErrorKind::TimedOut`]:
-    /// the message is still on its way, and its answer can be waited for again.
+    /// Waits for the answer, for at most `limit`. Otherwise the error is [`ErrorKind::TimedOut`]: the message is still
+    /// on its way, and the program can wait for the answer again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -122,14 +123,14 @@ impl<R> fmt::Debug for Pending<R> {
     }
 }
 
-/// The answer, if it is there; none while it may still come.
+/// Returns the answer, or `None` while it may still come.
 fn answer_of(record: &Record) -> Result<Option<String>> {
     let never = |what: &str| {
         let why = record.last_error().map(|error| format!(": {error}")).unwrap_or_default();
         Error::new(ErrorKind::NotDelivered, format!("{what}{why}"))
     };
     match record.state() {
-        State::Dead | State::Dismissed => Err(never("the message was given up")),
+        State::Dead | State::Dismissed => Err(never("the message is dead or dismissed")),
         State::Expired => Err(never("the message was not delivered in time")),
         _ => Ok(record.response().map(str::to_owned)),
     }

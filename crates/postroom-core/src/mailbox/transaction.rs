@@ -1,4 +1,4 @@
-//! A transaction that belongs to an outbox: its commit wakes the workers.
+//! A transaction that belongs to an outbox. Its commit wakes the workers.
 
 use std::fmt;
 use std::future::Future;
@@ -10,13 +10,13 @@ use crate::sql::Tx;
 use crate::store::Stored;
 use crate::support::error::Result;
 
-/// Where an outbox can begin a transaction: a pool of the caller's.
+/// Where an outbox can begin a transaction: a pool of the caller.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
 /// use postroom::sql::Begin;
 ///
-/// /// Works with every pool that Postroom knows.
+/// /// Works with every pool that Postroom supports.
 /// async fn announce(outbox: &Outbox, pool: &impl Begin) -> postroom::Result<()> {
 ///     let mut tx = outbox.begin(pool).await?;
 ///     tx.enqueue(NewMessage::new("shop.opened", "{}")).await?;
@@ -24,14 +24,14 @@ use crate::support::error::Result;
 /// }
 /// ```
 pub trait Begin: Sync {
-    /// The driver's transaction. It is rolled back when it is dropped.
+    /// The driver's transaction. Dropping it rolls back.
     type Tx: Commit;
 
-    /// Begins a transaction that is going to write.
+    /// Begins a transaction that will write.
     fn begin(&self) -> impl Future<Output = Result<Self::Tx>> + Send;
 }
 
-/// A driver's transaction, which can end itself.
+/// A driver's transaction, which can commit or roll back.
 ///
 /// ```
 /// use postroom::{NewMessage, Result};
@@ -45,15 +45,15 @@ pub trait Begin: Sync {
 /// }
 /// ```
 pub trait Commit: Tx + Sized {
-    /// Commits.
+    /// Commits the transaction.
     fn commit(self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Rolls back, and waits until it is done.
+    /// Rolls back, and waits until that is done.
     fn roll_back(self) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// A transaction of the caller's, begun by an outbox: [`Outbox::begin`]. It derefs to the connection, for the caller's
-/// own statements. Its commit wakes the workers; dropped, it is rolled back and wakes nobody.
+/// A transaction of the caller that an outbox began: [`Outbox::begin`]. It derefs to the connection, for the caller's
+/// own statements. Its commit wakes the workers. Dropping it rolls back and wakes nobody.
 ///
 /// ```no_run
 /// # async fn f(outbox: postroom::Outbox, pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
@@ -69,13 +69,13 @@ pub trait Commit: Tx + Sized {
 pub struct OutboxTx<T> {
     tx: T,
     outbox: Outbox,
-    /// Whether there is something to wake workers for.
+    /// Whether the commit must wake workers.
     has_news: bool,
 }
 
 impl Outbox {
-    /// Begins a transaction in a pool of the caller's: a `PgPool`, `MySqlPool` or `SqlitePool` of sqlx, connected to
-    /// the database of this outbox's store. On SQLite it takes the right to write at once (BEGIN IMMEDIATE).
+    /// Begins a transaction in the caller's pool: a `PgPool`, `MySqlPool` or `SqlitePool` of sqlx, connected to the
+    /// database of this outbox's store. On SQLite it gets the right to write at once (BEGIN IMMEDIATE).
     pub async fn begin<P: Begin>(&self, pool: &P) -> Result<OutboxTx<P::Tx>> {
         Ok(OutboxTx::new(self, pool.begin().await?))
     }
@@ -86,8 +86,8 @@ impl<T> OutboxTx<T> {
         Self { tx, outbox: outbox.clone(), has_news: false }
     }
 
-    /// The driver's transaction, and what to call after its commit: also when that failed, because one whose answer was
-    /// lost may have been carried out.
+    /// Returns the driver's transaction, and a function to call after its commit. Call it even if the commit failed:
+    /// the commit may have succeeded although its answer was lost.
     pub(crate) fn parts(self) -> (T, impl FnOnce()) {
         let (has_news, outbox) = (self.has_news, self.outbox);
         (self.tx, move || {
@@ -97,7 +97,7 @@ impl<T> OutboxTx<T> {
         })
     }
 
-    /// What the next statement needs: the outbox that makes it, and the transaction it runs in.
+    /// Returns what the next statement needs: the outbox that creates it, and the transaction that runs it.
     pub(crate) fn enqueuing(&mut self) -> (&Outbox, &mut T) {
         self.has_news = true;
         (&self.outbox, &mut self.tx)
@@ -105,7 +105,7 @@ impl<T> OutboxTx<T> {
 }
 
 impl<T: Commit> OutboxTx<T> {
-    /// Puts a message into the outbox, in this transaction.
+    /// Stores a message in the outbox, in this transaction.
     pub async fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?;
         let (outbox, tx) = self.enqueuing();
@@ -121,8 +121,8 @@ impl<T: Commit> OutboxTx<T> {
         committed
     }
 
-    /// Rolls back, and waits until it is done. Dropping it rolls back too, at the latest when its connection is used
-    /// again.
+    /// Rolls back, and waits until that is done. Dropping the transaction rolls back too, at the latest when its
+    /// connection is used again.
     pub async fn rollback(self) -> Result<()> {
         self.tx.roll_back().await
     }

@@ -1,4 +1,4 @@
-//! The verbs both queues share, as callers know them: arguments are checked here, and what happened is told here.
+//! The verbs of both queues. This layer checks the arguments, and reports what happened to logs and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 use crate::telemetry;
 
-/// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
+/// The work-queue verbs of an outbox or inbox: claim, settle, and maintenance of the table.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +37,7 @@ use crate::telemetry;
 pub struct WorkQueue {
     pub(super) store: Arc<dyn Store>,
     pub(super) queue: Queue,
-    /// Who changes messages through it, if somebody does by hand.
+    /// The operator who changes messages through it, if any.
     deed: Option<Box<Deed>>,
 }
 
@@ -50,36 +50,36 @@ impl WorkQueue {
         Self { store: self.store.clone(), queue, deed: None }
     }
 
-    /// The same queue in the hands of an operator: what is expired, deleted, dismissed or put back in line through it
-    /// is one entry of the audit trail, written in the transactions of the changes themselves.
+    /// Returns the same queue on behalf of an operator. Everything that is expired, deleted, dismissed or requeued
+    /// through it becomes one entry of the audit trail, written in the transactions of the changes.
     #[must_use]
     pub fn by(&self, operator: Operator) -> Self {
         Self { deed: Some(Box::new(Deed::new(operator))), ..self.clone() }
     }
 
-    /// What operators did, from the newest entry back.
+    /// Returns what operators did, newest first.
     pub async fn audit(&self, limit: usize) -> Result<Vec<Audited>> {
         self.store.audit(self.queue, at_least_one(limit)?).await
     }
 
-    /// Changes messages by hand. Nobody does so without a trace.
+    /// Changes messages by hand. Every change leaves an entry in the audit trail.
     pub(crate) async fn change(&self, operation: Operation) -> Result<u64> {
         let deed = self.deed.as_ref().map_or_else(|| Deed::unnamed(&operation), |deed| Deed::clone(deed));
         let span = telemetry::verb_span(operation.as_str(), self.named());
         self.store.change(self.queue, operation, deed).instrument(span).await
     }
 
-    /// Which of the two it is.
+    /// Returns which of the two queues it is.
     pub fn kind(&self) -> Queue {
         self.queue
     }
 
-    /// How it is called in logs and metrics.
+    /// Returns its name in logs and metrics.
     pub(crate) fn named(&self) -> telemetry::Named<'_> {
         telemetry::Named { store: self.store.name(), kind: self.queue }
     }
 
-    /// What its store is called.
+    /// Returns the name of its store.
     pub fn store_name(&self) -> &str {
         self.store.name()
     }
@@ -100,12 +100,12 @@ impl WorkQueue {
         self.store.clock().now()
     }
 
-    /// Takes up to `batch` ready messages for `owner`, each for `lease`.
+    /// Claims up to `batch` ready messages for `owner`, each for `lease`.
     pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
         self.claim_either(ClaimRequest::new(owner, lease, batch)?).await
     }
 
-    /// The same, of these messages alone. Those in line before them are looked through.
+    /// Claims only messages of these topics. It has to look through the other messages before them.
     pub async fn claim_topics(
         &self,
         owner: OwnerToken,
@@ -116,7 +116,7 @@ impl WorkQueue {
         self.claim_either(ClaimRequest::new(owner, lease, batch)?.topics(topics.clone())).await
     }
 
-    /// What a worker crashed with comes alone, when nothing else does.
+    /// A suspect is claimed alone, and only if nothing else is ready.
     async fn claim_either(&self, request: ClaimRequest) -> Result<Claims> {
         let claims = self.claim_as(request.clone()).await?;
         if !claims.claimed.is_empty() {
@@ -140,13 +140,13 @@ impl WorkQueue {
         Ok(claims)
     }
 
-    /// Marks messages as done. Leases that are lost are counted and change nothing.
+    /// Marks messages as done. Lost leases are counted and change nothing.
     pub async fn ack(&self, leases: impl IntoIterator<Item = Lease>) -> Result<Settled> {
         self.settle(leases.into_iter().map(Settle::ack).collect()).await
     }
 
-    /// Puts messages back in line: after `delay`, which must be longer than zero, or after 2, 4, 8 … 60 s by the number
-    /// of failed attempts.
+    /// Returns messages to the queue after `delay`, which must be longer than zero. Without it, the delay is 2, 4, 8 …
+    /// 60 s, by the number of failed attempts.
     pub async fn abandon(
         &self,
         leases: impl IntoIterator<Item = Lease>,
@@ -166,12 +166,12 @@ impl WorkQueue {
         self.settle(settles.collect::<Result<_>>()?).await
     }
 
-    /// Puts messages back in line at once, as if they had not been claimed.
+    /// Returns messages to the queue at once, as if they had not been claimed.
     pub async fn release(&self, leases: impl IntoIterator<Item = Lease>) -> Result<Settled> {
         self.settle(leases.into_iter().map(Settle::release).collect()).await
     }
 
-    /// Gives messages up.
+    /// Marks messages dead.
     pub async fn fail(&self, leases: impl IntoIterator<Item = Lease>, error: &str) -> Result<Settled> {
         self.settle(leases.into_iter().map(|lease| Settle::fail(lease, error)).collect()).await
     }
@@ -194,7 +194,7 @@ impl WorkQueue {
         Ok(settled)
     }
 
-    /// Makes leases last until `lease` from now; says of each whether it still held.
+    /// Renews leases until `lease` from now. Returns for each lease whether it was still held.
     pub async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<bool>> {
         crate::queue::check_lease(lease)?;
         if leases.is_empty() {
@@ -206,7 +206,7 @@ impl WorkQueue {
             .await
     }
 
-    /// Frees up to `limit` messages whose lease ran out.
+    /// Returns up to `limit` messages whose lease ran out to the queue.
     pub async fn reap(&self, limit: usize) -> Result<Reaped> {
         let reaped = self
             .store
@@ -217,7 +217,7 @@ impl WorkQueue {
         Ok(reaped)
     }
 
-    /// Expires up to `limit` waiting messages that are past their time.
+    /// Expires up to `limit` waiting messages that are past their time to live.
     pub async fn expire(&self, limit: usize) -> Result<u64> {
         let limit = at_least_one(limit)?;
         let expired = match self.deed {
@@ -230,8 +230,8 @@ impl WorkQueue {
         Ok(expired)
     }
 
-    /// Makes up to `limit` dead messages expired whose time to live is over: nothing may send or handle them any
-    /// more without a new one. What they hold is not loaded.
+    /// Expires up to `limit` dead messages that are past their time to live. They cannot be sent or handled without a
+    /// new one. Their content is not loaded.
     pub async fn expire_dead(&self, limit: usize) -> Result<u64> {
         let limit = at_least_one(limit)?;
         let expired = self
@@ -249,9 +249,9 @@ impl WorkQueue {
     }
 
     /// Deletes up to `limit` messages that have been done, dead, expired or dismissed for longer than `retention`, or
-    /// were only seen and not seen again since. Messages in other states are never deleted.
+    /// that were only seen and not seen again since. Messages in other states are never deleted.
     ///
-    /// What the inbox has forgotten it takes for new when it is sent again: keep it for longer than any sender retries.
+    /// The inbox takes a deleted message for new if it arrives again. Keep messages for longer than any sender retries.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -281,8 +281,8 @@ impl WorkQueue {
         Ok(purged)
     }
 
-    /// Counts what waits or is worked on in the outbox, or all that is in the inbox, and shows it in the metrics; the
-    /// worker that does the maintenance does so too. A large inbox is estimated.
+    /// Counts the waiting messages and those in progress in the outbox, or all messages in the inbox, and updates the
+    /// metrics. The worker that does the maintenance does this too. The size of a large inbox is estimated.
     pub async fn measure(&self) -> Result<()> {
         let rows = match self.queue {
             Queue::Outbox => self.store.backlog(self.queue).await?,
@@ -292,8 +292,8 @@ impl WorkQueue {
         Ok(())
     }
 
-    /// Puts right messages that wait only because a clock was wrong when they were written, and says how many. Their
-    /// due times stay as they were asked for. Workers do it when they start, and after the clock has jumped.
+    /// Corrects messages that wait only because a clock was wrong when they were written, and returns how many. Due
+    /// times that a caller set do not change. Workers do this when they start, and after the clock has jumped.
     pub async fn correct_times(&self) -> Result<u64> {
         let corrected =
             self.store.correct_times(self.queue).instrument(telemetry::verb_span("correct", self.named())).await?;
@@ -312,7 +312,7 @@ impl WorkQueue {
 
 pub(super) fn at_least_one(limit: usize) -> Result<usize> {
     if limit == 0 {
-        return Err(Error::invalid("a limit of 0 rows; at least 1 is needed"));
+        return Err(Error::invalid("the limit must be at least 1 row"));
     }
     Ok(limit)
 }

@@ -1,5 +1,5 @@
-//! A dialect is a value: the statements of one database, and the plans that differ from one to the next. What several
-//! databases say in the same words is in [`shared`](super::shared).
+//! A dialect is a value: the statements of one database, and the plans that differ between databases. Statements that
+//! several databases share are in [`shared`](super::shared).
 
 use std::ops::Deref;
 
@@ -12,68 +12,69 @@ use crate::sql::render::{Renderer, named, schema};
 use crate::sql::shared;
 use crate::sql::text::{Places, SqlTemplate};
 
-/// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
-/// is the table without its schema, `{s}` the schema with its dot, where there is one.
+/// The statements of one database. `{t}` stands for the queue's table; the other tables are named after it. `{n}` is
+/// the table without its schema, and `{s}` is the schema with its dot, if there is one.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    /// How values are marked.
+    /// How placeholders are written.
     pub(crate) places: Places,
-    /// Whether the type of a value stands behind its number.
+    /// Whether the type of a value follows its number.
     pub(crate) casts: bool,
-    /// The dialect's own words: `{name}`, and what it stands for.
+    /// The dialect's own words: `{name}`, and its replacement.
     pub(crate) words: &'static [(&'static str, &'static str)],
     /// The tables and indexes, for [`TableNames`] as `{outbox}` and `{inbox}`.
     pub(crate) schema: &'static str,
-    /// `{each}`: what is there once for each queue.
+    /// `{each}`: what exists once per queue.
     pub(crate) schema_each: Option<&'static str>,
-    /// `{create_schema}`: what makes `{schema}`, where it is named.
+    /// `{create_schema}`: creates `{schema}`, if one is named.
     pub(crate) create_schema: Option<&'static str>,
-    /// What undoes all of it, where tables are made to be thrown away.
+    /// Drops everything, for temporary tables.
     pub(crate) schema_drop: Option<&'static str>,
-    /// The number of that schema.
+    /// The version of that schema.
     pub(crate) schema_version: i64,
     pub(crate) fence: Fence,
     pub(crate) outbox: Identity,
     pub(crate) inbox: Identity,
-    /// How messages are inserted, claimed and settled together.
+    /// How messages are inserted, claimed and settled in batches.
     pub(crate) insert_many: InsertMany,
     pub(crate) claim: Claim,
-    /// None: one after the other.
+    /// `None`: one after the other.
     pub(crate) many: Option<ManySql>,
     pub(crate) extend: Extend,
-    /// Whether a row that was read can change before it is written, because the server takes no notice of locks.
+    /// Whether a row can change between reading and writing it, because the server ignores locks.
     pub(crate) checks_saves: bool,
-    /// What both queues do.
+    /// The statements of both queues.
     pub(crate) queue: QueueSql,
-    /// The same for each state that a row can be in: `{state}`.
+    /// The statements for each state of a row: `{state}`.
     pub(crate) in_state: InStateSql,
     /// How old rows are deleted.
     pub(crate) purge: PurgeTexts,
-    /// What operators ask.
+    /// The queries of operators.
     pub(crate) questions: QuestionSql,
     pub(crate) outbox_insert: &'static str,
     pub(crate) outbox_by_message: &'static str,
     pub(crate) inbox_alone: InboxSql,
-    /// What follows the accept when the row was there, where one statement cannot say it all.
+    /// The statement that follows the accept if the row exists, where one statement cannot do everything.
     pub(crate) accept_seen: Option<&'static str>,
     pub(crate) arrive: Arrive,
-    /// Whether there may be something to claim: in the outbox, in the inbox; and whether nothing can be written.
+    /// Returns whether there may be something to claim in the outbox and in the inbox, and whether the server is
+    /// read-only.
     pub(crate) idle_poll: Option<&'static str>,
 }
 
-/// `{error_chars}`: the part of an error's text that tells what it is about.
+/// `{error_chars}`: the length of the part of an error text that identifies the problem.
 pub(crate) const ERROR_CHARS: usize = 200;
 
-/// The row is still held under the lease that is being settled.
+/// Checks that the row is still held under the lease that is being settled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fence {
-    /// `{fence}`: the one row of a statement.
+    /// `{fence}`: for a statement on one row.
     pub(crate) one: &'static str,
-    /// `{fence_each}`: each row of a batch; none where rows are settled one after the other.
+    /// `{fence_each}`: for each row of a batch. `None` where rows are settled one after the other.
     pub(crate) each: Option<&'static str>,
 }
 
-/// What the rows of a queue are known by.
+/// The columns that identify the rows of a queue.
 #[derive(Debug)]
 pub(crate) struct Identity {
     /// `{identity}`: four columns.
@@ -82,9 +83,9 @@ pub(crate) struct Identity {
     pub(crate) key: &'static str,
     /// `{party}`: the other service.
     pub(crate) party: &'static str,
-    /// `{here}`: whether a message is handled here, and not sent elsewhere.
+    /// `{here}`: whether a message is handled here instead of being sent elsewhere.
     pub(crate) here: &'static str,
-    /// `{destination}`: the service it is sent to.
+    /// `{destination}`: the service that it is sent to.
     pub(crate) destination: &'static str,
 }
 
@@ -97,7 +98,7 @@ impl Identity {
         destination: "''",
     };
 
-    /// `columns` end with a null of the type of the inbox's last.
+    /// `columns` end with a null of the same type as the inbox's last column.
     pub(crate) const fn outbox(columns: &'static str) -> Self {
         let (key, party, here, destination) = ("id = ?1", "destination", "destination IS NULL", "destination");
         Self { columns, key, party, here, destination }
@@ -113,12 +114,12 @@ macro_rules! statements {
         }
 
         impl<T> $name<T> {
-            /// The same, each as `told` says it.
+            /// Returns the same statements, each converted by `told`.
             pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> $name<U> {
                 $name { $($field: told(&self.$field),)* }
             }
 
-            /// Each by its name.
+            /// Returns each statement with its name.
             #[cfg(feature = "testing")]
             #[allow(dead_code, reason = "for tests that look at plans")]
             pub(crate) fn named(&self) -> Vec<(&'static str, &T)> {
@@ -130,7 +131,7 @@ macro_rules! statements {
 pub(crate) use statements;
 
 statements! {
-    /// What both queues do.
+    /// The statements of both queues.
     QueueSql {
         topics_next, suspects_next, ack, held, load_lease, load_claimed, load_over, load_expired, load_key, find_key,
         list, list_rows, brief_rows, save, put_back, dismiss, expire_dead, count_overdue, count_purgeable, failure_add,
@@ -140,42 +141,42 @@ statements! {
 }
 
 statements! {
-    /// What is asked of rows in one state, which is in the text: the index of one state alone serves no other.
+    /// Queries on rows in one state. The state is part of the text, because an index on one state serves no other.
     InStateSql {
         /// `{listed}`: `{record}` or `{brief}`.
         list,
-        /// The number of one row, counted from the newest.
+        /// The number of a row, counted from the newest.
         nth_newest,
-        /// Rows from a number on, counted by what they ended with.
+        /// Rows from a given number, grouped by their last error.
         groups,
-        /// Rows that wait for a time ahead.
+        /// Rows that wait for a later time.
         ahead,
     }
 }
 
 statements! {
-    /// What only the inbox does, and the marks beside it.
+    /// The statements of the inbox only, and of its marks.
     InboxSql {
         insert, accept,
-        /// A row that was handled in the transaction it arrives in, where nobody else can write meanwhile.
+        /// A row that was handled in the transaction in which it arrived, where nobody else can write meanwhile.
         handled,
         see, touch, content,
-        /// Counts an attempt that begins outside the queue.
+        /// Counts an attempt that starts outside the queue.
         begin,
-        /// Rows that are neither in line nor finished.
+        /// Counts rows that are neither ready nor finished.
         count,
-        /// All rows: counted up to a hundred thousand, beyond that as many as the database thinks.
+        /// Counts all rows up to a hundred thousand. Beyond that, it is the database's estimate.
         size,
-        /// Puts a handler's mark on a message; changes no row when it is there.
+        /// Adds a handler's mark to a message. Changes no row if the mark exists.
         mark_put,
         mark_find,
-        /// Takes back a mark that was put at that time.
+        /// Removes a mark that was added at the given time.
         mark_remove,
         marks_purge,
     }
 }
 
-/// The statements of one queue, with its tables' names in them.
+/// The statements of one queue, with the names of its tables.
 #[derive(Debug)]
 pub(crate) struct QueueStatements {
     sql: QueueSql<SqlTemplate>,
@@ -231,17 +232,17 @@ impl QueueStatements {
         }
     }
 
-    /// None for a state that is asked for in no statement of its own.
+    /// Returns `None` for a state that has no separate statement.
     pub(crate) fn in_state(&self, state: State) -> Option<&InState> {
         self.states.iter().find(|(its, _)| *its == state).map(|(_, sql)| sql)
     }
 
-    /// What may be claimed by one statement.
+    /// Returns the claims that take only one statement.
     pub(crate) fn claims_at_once(&self) -> Option<&Lines<SqlTemplate>> {
         if let Claim::AtOnce { take, .. } = &self.claim { Some(take) } else { None }
     }
 
-    /// What a claim runs, in order: for a benchmark that looks at its plans.
+    /// Returns the statements of a claim, in order, for a benchmark that examines their plans.
     #[cfg(feature = "testing")]
     pub(crate) fn claim_texts(&self) -> Vec<String> {
         let texts = match &self.claim {
@@ -254,7 +255,7 @@ impl QueueStatements {
         texts.into_iter().map(|text| text.sql().to_string()).collect()
     }
 
-    /// Each text by its name: for tests that look at plans.
+    /// Returns each text with its name, for tests that examine plans.
     #[cfg(feature = "testing")]
     #[allow(dead_code, reason = "for tests that look at plans")]
     pub(crate) fn named(&self) -> Vec<(&'static str, String)> {
@@ -268,7 +269,7 @@ impl QueueStatements {
     }
 }
 
-/// A dialect's statements with the tables' names in them: made once, when a store is opened.
+/// A dialect's statements with the names of the tables. They are created once, when a store is opened.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) schema: String,

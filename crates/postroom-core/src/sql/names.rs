@@ -1,4 +1,4 @@
-//! What the tables are called: the only text that is ever put into a statement instead of bound to it.
+//! The names of the tables. They are the only text that is put into a statement instead of bound to it.
 
 use sha2::{Digest, Sha256};
 
@@ -6,10 +6,10 @@ use crate::queue::Queue;
 use crate::support::error::{Error, Result};
 
 const NAME_BYTES_MAX: usize = 48;
-/// The longest name of a channel on PostgreSQL; the server refuses a longer one.
+/// The longest name of a channel on PostgreSQL. The server refuses longer ones.
 const CHANNEL_BYTES_MAX: usize = 63;
 
-/// The names of the two tables; the tables beside them are named after these.
+/// The names of the two tables. The other tables are named after these.
 ///
 /// ```
 /// use postroom::sql::TableNames;
@@ -26,7 +26,7 @@ pub struct TableNames {
 }
 
 impl TableNames {
-    /// Names of one's own: a letter or `_`, then letters, digits and `_`, at most 48 in all.
+    /// Sets other names: a letter or `_`, then letters, digits and `_`, at most 48 characters in all.
     pub fn new(outbox: impl Into<String>, inbox: impl Into<String>) -> Result<Self> {
         let names = Self { schema: None, outbox: outbox.into(), inbox: inbox.into() };
         check("the outbox table's name", &names.outbox)?;
@@ -37,7 +37,7 @@ impl TableNames {
         Ok(names)
     }
 
-    /// In this schema, where the database has such.
+    /// Puts the tables in this schema, where the database has schemas.
     pub fn in_schema(mut self, schema: impl Into<String>) -> Result<Self> {
         let schema = schema.into();
         check("the schema's name", &schema)?;
@@ -45,7 +45,7 @@ impl TableNames {
         Ok(self)
     }
 
-    /// The name of that queue's table, without its schema.
+    /// Returns the name of the queue's table, without its schema.
     pub fn of(&self, queue: Queue) -> &str {
         match queue {
             Queue::Outbox => &self.outbox,
@@ -53,17 +53,17 @@ impl TableNames {
         }
     }
 
-    /// The schema both tables are in.
+    /// Returns the schema of both tables.
     pub fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
     }
 
-    /// `schema.`, or nothing.
+    /// Returns `schema.`, or nothing.
     pub(crate) fn prefix(&self) -> String {
         self.schema.as_ref().map(|schema| format!("{schema}.")).unwrap_or_default()
     }
 
-    /// The channel of PostgreSQL on which workers are woken: the same in every process and every version of this
+    /// Returns the PostgreSQL channel that wakes workers. It is the same in every process and every version of this
     /// library.
     pub(crate) fn channel(&self) -> String {
         let name = format!("postroom_{}{}", self.prefix(), self.outbox);

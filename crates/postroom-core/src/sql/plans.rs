@@ -1,29 +1,31 @@
-//! What databases do in different ways: each plan holds the statements that it takes.
+//! What databases do in different ways. Each plan holds the statements that it needs.
 
 use crate::sql::dialect::statements;
 
-/// How messages are inserted together. `sizes` are the numbers of rows that a text is made for, largest first; none
-/// where rows travel as arrays.
+/// How messages are inserted in batches. `sizes` are the numbers of rows for which a text is prepared, largest first;
+/// it is empty where rows travel as arrays.
 #[derive(Debug)]
 pub(crate) enum InsertMany<T = &'static str> {
     /// One after the other.
     Each,
-    /// By a statement that answers with the ids of those that are new. `null` stands for null in a text.
+    /// With a statement that returns the ids of the new messages. `null` stands for null in a text.
     Answered { sql: T, sizes: &'static [usize], null: Option<&'static str> },
-    /// By a statement that stores all of them, or none if one is there already.
+    /// With a statement that stores all of them, or none if one exists already.
     AllOrNone { sql: T, sizes: &'static [usize] },
 }
 
-/// How messages are claimed. Every claim is given the same values: now, how many, owner, end of the lease, where to
-/// begin, bytes, how many whatever their size; then four that say which topics and destinations are meant.
+/// How messages are claimed. Every claim gets the same values: now, the limit, the owner, the end of the lease, where
+/// to start, the limit in bytes, and how many to take whatever their size. Four more values select the topics and
+/// destinations.
 #[derive(Debug)]
 pub(crate) enum Claim<T = &'static str> {
-    /// By one statement. A `look` finds the first that is ready, the first lease that ends, and the first message past
-    /// its time.
+    /// With one statement. A `look` finds the first ready row, the first lease that ends, and the first message that
+    /// expires.
     AtOnce { take: Lines<T>, look: T },
-    /// Rows are read and locked; those that fit get a lease. What is too large comes without its payload at first.
+    /// Rows are read and locked, and those that fit get a lease. Large rows come without their payload at first.
     Listed { select: Lines<T>, lease: T, look: T },
-    /// The same where reading costs no trip and nobody else can write. `lease_all` is for all that a select finds.
+    /// The same, where reading takes no round trip and nobody else can write. `lease_all` leases everything that a
+    /// select finds.
     Embedded { select: Lines<T>, lease: T, lease_all: T, next: T },
 }
 
@@ -32,26 +34,26 @@ pub(crate) enum Claim<T = &'static str> {
 pub(crate) enum Extend<T = &'static str> {
     /// One after the other.
     Each(T),
-    /// Together; answered with those that held.
+    /// In a batch. Returns the leases that were still held.
     Answered(T),
 }
 
 /// How a row arrives in a receiver's transaction and is held there.
 #[derive(Debug)]
 pub(crate) enum Arrive<T = &'static str> {
-    /// By a statement that answers whether no twin is in another transaction, and with the number of the row.
+    /// With a statement that returns whether no other transaction has the same message, and the row's number.
     Answered(T),
-    /// An insert would wait for a twin: a look comes before it, and the number is asked for.
+    /// An insert would wait for the other transaction. So a look comes first, and the number is queried afterwards.
     Looked { look: T, insert: T, seq: T },
 }
 
 statements! {
-    /// Some lines of a queue: all that is ready, that of some topics, what workers crashed with.
+    /// Parts of a queue: all ready rows, those of some topics, and suspects.
     Lines { all, topics, suspects }
 }
 
 statements! {
-    /// What is done to many rows by one statement.
+    /// Statements that change many rows at once.
     ManySql { ack_many, save_many, load_leases, failure_add_many, failure_trim_many }
 }
 

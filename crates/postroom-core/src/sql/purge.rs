@@ -1,17 +1,18 @@
-//! How old rows are deleted: the same texts for each state that is kept for a time.
+//! How old rows are deleted. Each state with a retention uses the same texts.
 
 use crate::queue::{Queue, State};
 use crate::sql::text::SqlTemplate;
 
-/// The texts of one database. `{old}` stands for the rows that are old enough, `{age}` for what they are ordered by.
-/// The first value is the time before which a row must have come to its state, the second how many are deleted at most.
+/// The texts of one database. `{old}` stands for the rows that are old enough, and `{age}` for their order. The first
+/// value is the time before which a row must have entered its state. The second is the largest number of rows to
+/// delete.
 #[derive(Debug)]
 pub(crate) struct PurgeTexts {
-    /// What went wrong with the rows; none where the other text does both.
+    /// Deletes the failures of the rows. `None` where the other text does both.
     pub(crate) failures: Option<&'static str>,
-    /// The rows themselves.
+    /// Deletes the rows themselves.
     pub(crate) rows: &'static str,
-    /// Rows that ended: done, dead, expired, dismissed. `{state}` is one of these.
+    /// Finished rows: done, dead, expired or dismissed. `{state}` is one of these.
     pub(crate) ended: Old,
     /// Rows that were only seen.
     pub(crate) seen: Old,
@@ -26,11 +27,11 @@ pub(crate) struct Old {
     pub(crate) age: &'static str,
 }
 
-/// What deletes the old rows of one queue, by state.
+/// The statements that delete the old rows of one queue, by state.
 #[derive(Debug)]
 pub(crate) struct Purges(Vec<(State, Purge)>);
 
-/// What deletes the old rows in one state.
+/// The statements that delete the old rows in one state.
 #[derive(Debug)]
 pub(crate) struct Purge {
     pub(crate) failures: Option<SqlTemplate>,
@@ -45,12 +46,12 @@ impl Purges {
             let told = |text: &str| render(&text.replace("{old}", &which).replace("{age}", old.age));
             (state, Purge { failures: texts.failures.map(told), rows: told(texts.rows) })
         };
-        // Only what arrived can be seen without being in line.
+        // Only a message that arrived can be seen without being in the queue.
         let is_there = |state: &State| queue == Queue::Inbox || *state != State::Seen;
         Self(State::PURGED.into_iter().filter(is_there).map(purge).collect())
     }
 
-    /// None where no row is ever in that state, or none in it may be deleted.
+    /// Returns `None` if no row is ever in that state, or if rows in it are never deleted.
     pub(crate) fn of(&self, state: State) -> Option<&Purge> {
         self.0.iter().find(|(purged, _)| *purged == state).map(|(_, purge)| purge)
     }

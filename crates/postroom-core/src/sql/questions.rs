@@ -1,4 +1,4 @@
-//! What operators ask: read-only statements, each over a bounded number of rows.
+//! The queries of operators: read-only statements, each over a bounded number of rows.
 
 use std::ops::Deref;
 
@@ -9,25 +9,25 @@ use crate::sql::text::SqlTemplate;
 statements! {
     /// The texts of one database. `{shown}` stands for the payload or for null, `{state}` for a finished state.
     QuestionSql {
-        /// Keys of the inbox that a text may stand for.
+        /// The keys of the inbox that match a text.
         keys,
         newest, activity, ahead, arrived_rate, done_rate, tally_ready, tally_dead, last_failures,
-        /// Rows behind a number, and rows by their numbers.
+        /// Rows after a number, and rows by their numbers.
         arrived, arrived_rows,
-        /// Failures behind a number, and failures by their numbers.
+        /// Failures after a number, and failures by their numbers.
         failed, failed_rows,
         finished, count_delivered, delivered_up_to,
     }
 }
 
-/// The same for one queue, with its tables' names in them.
+/// The same for one queue, with the names of its tables.
 #[derive(Debug)]
 pub(crate) struct QuestionStatements {
     sql: QuestionSql<Shown>,
     finished: Vec<(State, Shown)>,
 }
 
-/// A statement without the payload and with it.
+/// A statement in two forms: without the payload and with it.
 #[derive(Debug)]
 pub(crate) struct Shown {
     bare: SqlTemplate,
@@ -44,7 +44,7 @@ impl Shown {
     }
 }
 
-/// A statement that shows no payload is one.
+/// The form without the payload is the default.
 impl Deref for Shown {
     type Target = SqlTemplate;
 
@@ -71,7 +71,7 @@ impl QuestionStatements {
         }
     }
 
-    /// None where no message is finished in that state.
+    /// Returns `None` if no message is finished in that state.
     pub(crate) fn finished(&self, state: State) -> Option<&Shown> {
         self.finished.iter().find(|(finished, _)| *finished == state).map(|(_, shown)| shown)
     }

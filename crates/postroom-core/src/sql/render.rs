@@ -1,4 +1,4 @@
-//! From a dialect's texts to those of one store: words stand for what several statements share.
+//! Renders a dialect's texts for one store. Words in braces stand for parts that several statements share.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use crate::sql::dialect::{Dialect, ERROR_CHARS, Fence, Identity};
 use crate::sql::shared;
 use crate::sql::text::SqlTemplate;
 
-/// Puts the names of one queue into a dialect's texts, and the columns of its rows.
+/// Puts the names of one queue and the columns of its rows into a dialect's texts.
 pub(crate) struct Renderer<'a> {
     dialect: &'a Dialect,
     identity: &'a Identity,
     columns: &'static [Column],
-    /// What is made once.
+    /// Words that are created once.
     words: Vec<(&'static str, String)>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Renderer<'a> {
             ("fence", fence.one.to_owned()),
             ("fence_each", fence.each.unwrap_or_default().to_owned()),
             ("error_chars", ERROR_CHARS.to_string()),
-            // A row that is inserted: its columns and its values, one by one, for each row of a text, as arrays.
+            // A new row: its columns, and its values one by one, for each row of a text, and as arrays.
             ("new", listed(columns, |_, (name, _)| name.to_owned())),
             ("new_values", listed(columns, place)),
             ("new_marks", listed(columns, |_, _| "?".to_owned())),
@@ -54,11 +54,11 @@ impl<'a> Renderer<'a> {
                     _ => format!("a.{name}"),
                 }),
             ),
-            // What an arrival brings that was seen before: all of it, or what it holds alone.
+            // The columns that change if a message was seen before: all of them, or only its content.
             ("accepted", listed(&accepted, |_, column| set(column))),
             ("accepted_excluded", listed(&accepted, |_, (name, _)| format!("{name} = excluded.{name}"))),
             ("content", listed(&content, |_, column| set(column))),
-            // What is written back of a row.
+            // The columns that are written back.
             (
                 "saved",
                 listed(columns::SAVED, |number, (name, holds)| {
@@ -72,7 +72,7 @@ impl<'a> Renderer<'a> {
             ("saved_names", listed(&saved, |number, _| format!("v{number}"))),
             ("saved_marks", listed(&saved, |_, _| "?".to_owned())),
             ("saved_named_marks", listed(&saved, |number, _| format!("? AS v{number}"))),
-            // What is read.
+            // The columns that are read.
             ("message", format!("{}, {{identity}}", names(message::NAMES, ""))),
             ("record", format!("{{message}}, {}", names(record::NAMES, ""))),
             ("bare", format!("{{message|'' AS payload}}, {}", names(record::NAMES, ""))),
@@ -86,7 +86,7 @@ impl<'a> Renderer<'a> {
         SqlTemplate::new(self.dialect.places, &self.told(text))
     }
 
-    /// The text with every word in it replaced, and those in them.
+    /// Returns the text with every word replaced, including words inside replacements.
     fn told(&self, text: &str) -> String {
         let (mut told, mut rest) = (String::with_capacity(text.len() * 2), text);
         while let Some((before, after)) = rest.split_once('{') {
@@ -107,7 +107,7 @@ impl<'a> Renderer<'a> {
     }
 
     fn word(&self, name: &str) -> Option<Cow<'_, str>> {
-        // The place of a value by its column's name.
+        // The placeholder of a value, by the name of its column.
         if let Some(name) = name.strip_prefix('@') {
             let columns = self.columns.iter().chain(&columns::INBOX_EXTRA);
             let mut numbered = (1..).zip(columns);
@@ -141,7 +141,7 @@ fn place(dialect: &Dialect, number: usize, holds: Holds) -> String {
     if dialect.casts { format!("?{number}::{}", type_of(holds)) } else { format!("?{number}") }
 }
 
-/// As a dialect that casts names it.
+/// Returns the type name in a dialect that uses casts.
 fn type_of(holds: Holds) -> &'static str {
     match holds {
         Holds::Int => "bigint",
@@ -151,7 +151,7 @@ fn type_of(holds: Holds) -> &'static str {
     }
 }
 
-/// A message as a statement that wrote it answers with it. Columns are told as those of a row that was written, values
+/// The columns of a message, as returned by the statement that wrote it. Columns refer to the written row; values stay
 /// as they are.
 fn inserted(identity: &Identity) -> String {
     let is_column = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
@@ -170,7 +170,7 @@ pub(crate) fn schema(dialect: &Dialect, tables: &TableNames, queues: [&Renderer<
         .replace("{now_ms}", "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")
 }
 
-/// A text with the names of the tables in it.
+/// Returns a text with the names of the tables.
 pub(crate) fn named(text: &str, tables: &TableNames) -> String {
     let prefix = tables.prefix();
     let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));

@@ -1,47 +1,47 @@
-//! What several databases say in the same words. A dialect names only the statements that are its own. Those here
-//! limit with LIMIT: a database that cannot must say these itself.
+//! Statements that several databases share. A dialect contains only the statements that differ. The statements here use
+//! LIMIT, so a database without it needs its own.
 
 use crate::sql::dialect::{InStateSql, InboxSql, QueueSql};
 use crate::sql::purge::Old;
 use crate::sql::questions::QuestionSql;
 
-/// What a word stands for where the dialect does not say.
+/// The default replacements of words.
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("error", "substr(last_error, 1, {error_chars})"),
     ("bytes", "octet_length(payload)"),
     // The number of a failure.
     ("no", "no"),
     ("by_number", " IN ({list|?|, })"),
-    // A row that a settle finds by its number must not be found by its state.
+    // A settle finds its row by number, so the database must not look it up by state.
     ("state_is", "state ="),
-    // Indexes that must be named, and conditions that an index asks for.
+    // Indexes that must be named, and conditions that an index needs.
     ("by_work", ""),
     ("by_expiry", ""),
     ("by_finished", ""),
     ("waiting", ""),
     ("ended", ""),
-    // A row that is read to be written; and one that is passed over while others hold it.
+    // A row that is read to be written, and one that is skipped while others hold it.
     ("lock", ""),
     ("skip", ""),
-    // What the lists ask for. Rows are taken from a number on and up to one: a range, which an index can be entered by.
+    // The conditions of the lists. Rows are selected by a range of numbers, so that an index can be used.
     (
         "filter",
         "(?1 IS NULL OR topic = ?1) AND (?2 IS NULL OR {party} = ?2)
            AND (?3 IS NULL OR processed_at >= ?3) AND seq > ?4 AND seq <= ?6",
     ),
-    // What is told of a message that something happened to, but for what happened, and when.
+    // What is reported of a message, besides what happened to it and when.
     ("told", "{identity}, topic, {party}"),
     ("failures", "{t}_failures AS f JOIN {t} AS m ON m.seq = f.seq"),
 ];
 
 pub(crate) const SCHEMA_READ: &str = "SELECT version FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2";
-/// Takes maintenance for an interval: one row changed means it is ours.
+/// Takes the maintenance for an interval. If one row changed, this worker has it.
 pub(crate) const MAINTENANCE_TAKE: &str = "UPDATE {s}postroom_schema SET maintained_at = ?3
      WHERE outbox = ?1 AND inbox = ?2 AND (maintained_at <= ?4 OR maintained_at > ?5)";
-/// A row of the outbox by its own id or its message's.
+/// A row of the outbox, by its own id or by its message's id.
 pub(crate) const OUTBOX_BY_MESSAGE: &str = "SELECT {record} FROM {t} WHERE id = ?1
      UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq";
-/// What puts a message in line that was only seen, where an insert cannot.
+/// Enqueues a message that was only seen, where an insert cannot do so.
 pub(crate) const ACCEPT_SEEN: &str = "UPDATE {t} SET {accepted}, state = 0 WHERE {key} AND state = 5";
 
 pub(crate) const ENDED: Old = Old { rows: "state = {state} AND processed_at < ?1", age: "processed_at" };

@@ -1,21 +1,21 @@
-//! A statement's text as its database wants it. Values are numbered in every text (`?1`); each database gets its own
-//! sign before the number, or, if it only counts (`?`), the values in the order it counts in. A text may take many
-//! rows.
+//! The text of a statement in the form that its database needs. Values are numbered in every text (`?1`). A database
+//! gets its own sign before the number. If it only counts placeholders (`?`), it gets the values in that order. A text
+//! may take many rows.
 
 use std::sync::Arc;
 
 use crate::sql::{Statement, Value};
 
-/// How a database marks the places of values.
+/// How a database writes placeholders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Places {
-    /// By number, behind this sign: a value can stand in several places.
+    /// By number, after this sign. A value can be used in several places.
     Numbered(&'static str),
-    /// One after the other.
+    /// In order.
     Counted,
 }
 
-/// A text that is ready to be given values.
+/// A text without its values.
 #[derive(Clone, Debug)]
 pub(crate) struct SqlTemplate {
     sql: Arc<str>,
@@ -23,46 +23,46 @@ pub(crate) struct SqlTemplate {
     rows: RowsAs,
 }
 
-/// Which values go where.
+/// The order of the values.
 #[derive(Clone, Debug)]
 enum Order {
-    /// Where the number says: as many as the highest, behind this sign.
+    /// By number: the highest number, and the sign before it.
     Numbered(usize, &'static str),
-    /// In the order of the places.
+    /// In the order of the placeholders.
     Counted(Arc<[Place]>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// The value of that number.
+    /// The value with that number.
     Value(usize),
     /// The values of the rows.
     Rows,
 }
 
-/// How many rows travel in one statement.
+/// How the rows of a batch travel in one statement.
 #[derive(Clone, Debug)]
 enum RowsAs {
     /// As columns: the first values are arrays.
     Columns,
-    /// As one JSON text, which is the first value: `{json|n o}`, with the names of a row's values.
+    /// As one JSON text in the first value: `{json|n o}`, with the names of a row's values.
     Json(Arc<str>),
-    /// In the text, by a part that is repeated for each row: `{each|(?, ?)|, }`. A `{list|` may name a row twice.
+    /// In the text, in a part that is repeated for each row: `{each|(?, ?)|, }`. With `{list|`, a row may appear twice.
     Text { item: Arc<str>, separator: Arc<str>, is_list: bool },
 }
 
 const ROWS_HERE: &str = "{rows}";
-/// The number of rows in one set of arrays.
+/// The most rows in one set of arrays.
 pub(crate) const ARRAY_ROWS_MAX: usize = 20_000;
-/// The number of rows in one JSON text.
+/// The most rows in one JSON text.
 const JSON_ROWS_MAX: usize = 1000;
-/// The numbers of rows in one text: a few sizes, so that their statements stay prepared.
+/// The numbers of rows in one text. There are only a few sizes, so that their statements stay prepared.
 pub(crate) const SIZES: [usize; 4] = [500, 200, 100, 50];
-/// Fewer than that travel as they are.
+/// Up to this many rows, a text is made for exactly that number.
 pub(crate) const SMALL: usize = 32;
-/// A server that numbers values takes 2,100 in one statement.
+/// A server that numbers values accepts 2,100 in one statement.
 const NUMBERED_VALUES_MAX: usize = 2_000;
-/// A text with many payloads must not outgrow what the server takes at once.
+/// A text with many payloads must not exceed what the server accepts at once.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl SqlTemplate {
@@ -106,12 +106,12 @@ impl SqlTemplate {
         &self.sql
     }
 
-    /// Whether rows travel as JSON, which changes some texts.
+    /// Returns whether rows travel as JSON, which changes some texts.
     pub(crate) fn takes_json(&self) -> bool {
         matches!(self.rows, RowsAs::Json(_))
     }
 
-    /// The text with one value for each number. There may be more values than it asks for.
+    /// Returns the statement with one value for each number. There may be more values than it uses.
     pub(crate) fn with(&self, mut values: Vec<Value>) -> Statement {
         let values = match &self.order {
             Order::Numbered(highest, _) => {
@@ -123,8 +123,8 @@ impl SqlTemplate {
         Statement::new(self.sql.clone(), values)
     }
 
-    /// The text for these rows, with more values that are the same for all. Where the rows are in the text the others
-    /// are numbered from one; elsewhere they follow what holds the rows.
+    /// Returns the statement for these rows, with further values that are the same for all rows. If the rows are in the
+    /// text, the further values are numbered from one. Otherwise, they follow the value that holds the rows.
     pub(crate) fn with_rows(&self, rows: &[Vec<Value>], values: &[Value]) -> Statement {
         let (item, separator) = match &self.rows {
             RowsAs::Columns => return self.with([columns_of(rows), values.to_vec()].concat()),
@@ -141,7 +141,7 @@ impl SqlTemplate {
         Statement::new(self.sql.replace(ROWS_HERE, &repeated).into(), values)
     }
 
-    /// The statements that take these rows to the database, each as many as it can.
+    /// Returns the statements for these rows. Each takes as many rows as possible.
     pub(crate) fn for_rows(&self, mut rest: &[Vec<Value>], values: &[Value]) -> Vec<Statement> {
         let mut statements = Vec::new();
         while let Some(first) = rest.first() {
@@ -167,7 +167,7 @@ impl SqlTemplate {
     }
 }
 
-/// Numbers the places of a text, from the one after `taken` on.
+/// Numbers the placeholders of a text, starting after `taken`.
 fn numbered(text: &str, taken: usize, sign: &str) -> String {
     let mut pieces = text.split('?');
     let mut told = pieces.next().unwrap_or_default().to_owned();
@@ -177,7 +177,7 @@ fn numbered(text: &str, taken: usize, sign: &str) -> String {
     told
 }
 
-/// A list that is filled up to a size that stays prepared: a row that is named twice is found, or changes, once.
+/// Fills a list up to a size that stays prepared. A row that appears twice is found or changed once.
 fn filled(list: &[Vec<Value>]) -> Vec<Vec<Value>> {
     let size = SIZES.into_iter().rev().find(|size| list.len() > SMALL && *size >= list.len()).unwrap_or(list.len());
     let mut list = list.to_vec();
@@ -196,7 +196,7 @@ fn placed(order: &[Place], values: &[Value], rows: &[Vec<Value>]) -> Vec<Value> 
     placed
 }
 
-/// Rows as columns: an array of each.
+/// Converts rows to columns, each as an array.
 fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
     let empty = |value: &Value| match value {
         Value::Text(_) => Value::Texts(Vec::with_capacity(rows.len())),
@@ -217,7 +217,7 @@ fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
     columns
 }
 
-/// Rows as a JSON array of objects: numbers and ids alone.
+/// Converts rows to a JSON array of objects. It supports only numbers and ids.
 fn json(names: &str, rows: &[Vec<Value>]) -> Value {
     let told = |value: &Value| match value {
         Value::Int(value) => serde_json::json!(value),

@@ -1,4 +1,4 @@
-//! Whether a message that arrives at a receiver may be handled now: decided once, for every store.
+//! Decides whether a message that arrives at a receiver may be handled now, in the same way for every store.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::queue::{Lease, State};
 use crate::store::Record;
 use crate::support::clock::{Doubt, Timestamp};
 
-/// What becomes of a message that arrived in a receiver's own transaction.
+/// The decision about a message that arrived in a receiver's own transaction.
 ///
 /// Part of the contract between receivers and the backends of this crate; its shape may change in any release.
 ///
@@ -27,30 +27,30 @@ pub enum Admission {
     Held {
         /// The right to settle it.
         lease: Lease,
-        /// What it says.
+        /// The message.
         message: Box<Message>,
     },
     /// It was handled before.
     Known {
-        /// What was answered then.
+        /// The answer of that time.
         response: Option<String>,
     },
     /// It was refused for good before.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The same id came with other content before.
+    /// The same id arrived with other content before.
     Differs,
     /// It is being handled at this moment.
     Busy,
-    /// It was given up here; an operator may revive it.
+    /// It is dead here; an operator may requeue it.
     Dead,
     /// Its time to live is over.
     Expired,
 }
 
-// Answers are the user's data: never printed.
+// Answers are the user's data, so they are never printed.
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -66,7 +66,7 @@ impl fmt::Debug for Admission {
 }
 
 impl Record {
-    /// What the arrival of a known message at a receiver means. One that only waits is taken over.
+    /// Decides about a known message that arrives at a receiver. A message that only waits is taken over.
     pub(crate) fn admit(
         &mut self,
         incoming: &Incoming,
@@ -81,7 +81,7 @@ impl Record {
         }
         match self.work.state {
             State::Done => return Admission::Known { response: self.response.clone() },
-            // Only a receiver's refusal leaves an answer on a dead row. Dismissing one does not change what is said.
+            // Only a receiver's refusal leaves an answer on a dead row. Dismissing the row does not change the answer.
             State::Dead | State::Dismissed => {
                 return self.response.clone().map_or(Admission::Dead, |why| Admission::Refused { why });
             }
@@ -100,7 +100,7 @@ impl Record {
         }
     }
 
-    /// Refuses it for good, and keeps what is said about it for those who ask again.
+    /// Refuses it for good, and keeps the reason as the answer for later requests.
     pub(crate) fn refuse(&mut self, why: &str, now: Timestamp) {
         self.work.fail(Some(why.to_owned()), now);
         self.response = Some(why.to_owned());

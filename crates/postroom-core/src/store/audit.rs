@@ -1,4 +1,4 @@
-//! What operators change, and the trail that it leaves.
+//! What operators change, and the audit trail.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::support::clock::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Act {
-    /// Put messages back in line that had failed.
+    /// The operator requeued failed messages.
     Revive,
-    /// Put messages back in line that were done.
+    /// The operator put done messages back in the queue.
     Redrive,
-    /// Dismissed dead letters.
+    /// The operator dismissed dead letters.
     Dismiss,
-    /// Expired what was past its time.
+    /// The operator expired messages past their time to live.
     Expire,
-    /// Deleted done messages.
+    /// The operator deleted done messages.
     Purge,
 }
 
 impl Act {
     const ALL: [Self; 5] = [Self::Revive, Self::Redrive, Self::Dismiss, Self::Expire, Self::Purge];
 
-    /// In one word.
+    /// Returns the name, in one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Revive => "revive",
@@ -65,32 +65,32 @@ pub struct Audited {
 }
 
 impl Audited {
-    /// When it began.
+    /// Returns when the operation began.
     pub fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// What was done.
+    /// Returns what was done.
     pub fn act(&self) -> Act {
         self.act
     }
 
-    /// To how many messages.
+    /// Returns how many messages were changed.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Who did it.
+    /// Returns who did it.
     pub fn who(&self) -> &str {
         self.operator.who()
     }
 
-    /// Why, if that was said.
+    /// Returns the reason, if one was given.
     pub fn why(&self) -> Option<&str> {
         self.operator.why()
     }
 
-    /// Which messages were chosen, if that was said.
+    /// Returns which messages were chosen, if that was recorded.
     pub fn chosen(&self) -> Option<&str> {
         self.operator.chosen()
     }
@@ -108,27 +108,27 @@ impl fmt::Debug for Audited {
     }
 }
 
-/// What an operator changes.
+/// A change by an operator.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Dead and expired rows are dismissed.
+    /// Dismisses dead and expired rows.
     Dismiss(Filter, Operator),
-    /// Dead and expired rows go back in line, or dismissed ones if the filter asks for them. Those past their time need
-    /// a new time to live.
+    /// Requeues dead and expired rows, or dismissed ones if the filter asks for them. Rows past their time to live need
+    /// a new one.
     Revive(Filter, Revival),
-    /// Done rows of the outbox go back in line: the receiver was restored from a backup.
+    /// Puts done rows of the outbox back in the queue, because the receiver was restored from a backup.
     Redrive(Filter, Revival),
-    /// A waiting row of the outbox is taken back.
+    /// Takes back a waiting row of the outbox.
     Cancel(WorkItemId),
-    /// So many waiting rows that are past their time expire.
+    /// Expires up to this many waiting rows past their time to live.
     Expire(usize),
-    /// Rows that were done longer ago than that are deleted, up to so many.
+    /// Deletes rows that were done longer ago than this, up to this many.
     Purge(Duration, usize),
 }
 
 impl Operation {
-    /// How it stands in the trail. What programs do all the time does not: the row says it.
+    /// Returns its name in the audit trail. Routine changes by programs have none, because the row itself records them.
     pub(crate) fn act(&self) -> Option<Act> {
         Some(match self {
             Self::Dismiss(..) => Act::Dismiss,
@@ -140,13 +140,13 @@ impl Operation {
         })
     }
 
-    /// In one word.
+    /// Returns the name, in one word.
     pub(crate) fn as_str(&self) -> &'static str {
         self.act().map_or("cancel", Act::as_str)
     }
 }
 
-/// One act of an operator, in as many steps as it takes: they are one entry of the trail.
+/// One act of an operator. It may take several steps, but they are one entry of the trail.
 #[derive(Clone, Debug)]
 pub struct Deed {
     pub(crate) id: Uuid,
@@ -158,7 +158,7 @@ impl Deed {
         Self { id: Uuid::now_v7(), operator }
     }
 
-    /// Of somebody who gave no name, except to what is dismissed.
+    /// Creates an act of an operator without a name. A dismissal has its own operator.
     pub(crate) fn unnamed(operation: &Operation) -> Self {
         Self::new(match operation {
             Operation::Dismiss(_, operator) => operator.clone(),

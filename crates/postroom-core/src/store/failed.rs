@@ -1,4 +1,4 @@
-//! Messages that were given up, as an operator looks through many of them: never with their payload.
+//! Dead letters, as an operator sees a list of them: never with their payload.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::sql::dialect::ERROR_CHARS;
 use crate::store::Operator;
 use crate::support::clock::Timestamp;
 
-/// So much of an error's text tells what it is about.
+/// How many characters of an error text identify the problem.
 ///
 /// ```
 /// // What an operator sees of an error in a list.
@@ -17,7 +17,7 @@ use crate::support::clock::Timestamp;
 /// ```
 pub const ERROR_GROUP_CHARS: usize = ERROR_CHARS;
 
-/// A message that was given up, without what it holds.
+/// A dead letter without its content.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -42,19 +42,19 @@ pub const ERROR_GROUP_CHARS: usize = ERROR_CHARS;
 pub struct Failed {
     /// The row's number.
     pub seq: i64,
-    /// What it is known by; none when that cannot be read.
+    /// Its identity; `None` if that cannot be read.
     pub origin: Option<Origin>,
-    /// Its topic; empty when that cannot be read.
+    /// Its topic; empty if that cannot be read.
     pub topic: String,
-    /// Dead or expired; or dismissed, if those were asked for.
+    /// Dead or expired; or dismissed, if the filter asked for those.
     pub state: State,
-    /// Failed attempts.
+    /// The number of failed attempts.
     pub attempts: u32,
-    /// The beginning of what went wrong last: [`ERROR_GROUP_CHARS`] characters of it.
+    /// The start of the last error: [`ERROR_GROUP_CHARS`] characters of it.
     pub error: Option<String>,
-    /// When it was given up, or dismissed.
+    /// When it became dead or expired, or was dismissed.
     pub at: Option<Timestamp>,
-    /// When its time is over.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
     /// Who dismissed it and why, if it is dismissed.
     pub dismissal: Option<Operator>,
@@ -62,20 +62,20 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Where it was to go to, or where it came from.
+    /// Returns its destination or its source.
     pub fn party(&self) -> Option<&str> {
         self.party.as_deref()
     }
 }
 
-// Error texts are the user's data: never printed.
+// Error texts are the user's data, so they are never printed.
 impl fmt::Debug for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Failed").field("seq", &self.seq).field("state", &self.state).finish_non_exhaustive()
     }
 }
 
-/// Messages that were given up with the same words.
+/// Dead letters with the same error.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -98,17 +98,17 @@ impl fmt::Debug for Failed {
 pub struct FailedGroup {
     /// Their topic.
     pub topic: String,
-    /// Where they were to go to, or where they came from.
+    /// Their destination or their source.
     pub party: Option<String>,
-    /// The beginning of what went wrong last: [`ERROR_GROUP_CHARS`] characters of it.
+    /// The start of the last error: [`ERROR_GROUP_CHARS`] characters of it.
     pub error: Option<String>,
     /// Dead or expired.
     pub state: State,
-    /// How many they are.
+    /// The number of messages.
     pub messages: u64,
-    /// When the first of them was given up.
+    /// When the first of them became a dead letter.
     pub first_at: Option<Timestamp>,
-    /// When the last of them was given up.
+    /// When the last of them became a dead letter.
     pub last_at: Option<Timestamp>,
     /// The number of the first of their rows.
     pub first_row: i64,
@@ -123,7 +123,7 @@ impl fmt::Debug for FailedGroup {
     }
 }
 
-/// The part of an error that is looked at.
+/// Returns the part of an error that is compared.
 pub(crate) fn looked_at(error: &str) -> String {
     error.chars().take(ERROR_GROUP_CHARS).collect()
 }

@@ -1,4 +1,4 @@
-//! Which rows an operator means.
+//! Selects rows for an operator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::queue::State;
 use crate::store::{Failed, Record};
 use crate::support::clock::Timestamp;
 
-/// Which rows are meant. All of them, until told otherwise.
+/// Selects rows; by default all of them.
 ///
 /// ```
 /// use postroom::Outbox;
@@ -17,7 +17,7 @@ use crate::support::clock::Timestamp;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
-/// // After `billing` was repaired: what was given up on its account goes back in line.
+/// // After `billing` was repaired, requeue the messages that failed because of it.
 /// let given_up = Filter::all().state(State::Dead).party("billing").limit(100);
 /// assert_eq!(outbox.queue().revive(given_up, None).await?, 0);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -50,67 +50,67 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Every row, a thousand at a time.
+    /// Selects every row, a thousand at a time.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// One row.
+    /// Selects one row.
     pub fn one(seq: i64) -> Self {
         Self::all().only([seq]).limit(1)
     }
 
-    /// Only in this state.
+    /// Selects only rows in this state.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// Only with this topic.
+    /// Selects only rows with this topic.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<String>) -> Self {
         self.topic = Some(topic.into());
         self
     }
 
-    /// Only to this destination (outbox) or from this source (inbox).
+    /// Selects only rows to this destination (outbox) or from this source (inbox).
     #[must_use]
     pub fn party(mut self, service: impl Into<String>) -> Self {
         self.party = Some(service.into());
         self
     }
 
-    /// Only what was finished at this time or later.
+    /// Selects only rows that were finished at this time or later.
     #[must_use]
     pub fn finished_since(mut self, time: Timestamp) -> Self {
         self.finished_since = Some(time);
         self
     }
 
-    /// Only rows after this number: for paging.
+    /// Selects only rows after this number, for paging.
     #[must_use]
     pub fn after(mut self, seq: i64) -> Self {
         self.after = Some(seq);
         self
     }
 
-    /// Only rows up to this number.
+    /// Selects only rows up to this number.
     #[must_use]
     pub fn up_to(mut self, seq: i64) -> Self {
         self.up_to = Some(seq);
         self
     }
 
-    /// Of those that are meant otherwise, only the rows with these numbers. They are looked up by them: it does not
-    /// matter how many others there are.
+    /// Restricts the selection to the rows with these numbers. They are looked up by number, so the number of other
+    /// rows does not matter.
     #[must_use]
     pub fn only(mut self, seqs: impl IntoIterator<Item = i64>) -> Self {
         self.only = Some(Arc::new(seqs.into_iter().collect()));
         self
     }
 
-    /// At most so many.
+    /// Selects at most this many rows.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Self {
         self.limit = rows;
@@ -128,7 +128,7 @@ impl Filter {
             && self.only.as_ref().is_none_or(|only| only.contains(&record.seq))
     }
 
-    /// The same of a row that ended, among those with the right numbers.
+    /// Returns whether a finished row, whose number is right, matches.
     pub(crate) fn accepts_ended(&self, failed: &Failed) -> bool {
         self.state.is_none_or(|state| state == failed.state)
             && self.topic.as_ref().is_none_or(|topic| *topic == failed.topic)
@@ -136,8 +136,8 @@ impl Filter {
             && self.finished_since.is_none_or(|since| failed.at >= Some(since))
     }
 
-    /// The states of the dead letters that are meant. Dismissed ones only if they are asked for: who puts everything
-    /// back in line that failed does not mean those.
+    /// Returns the states of the selected dead letters. Dismissed ones are included only on request: an operator who
+    /// requeues everything that failed does not mean those.
     pub(crate) fn dead_letters(&self) -> &'static [State] {
         match self.state {
             Some(State::Dismissed) => &[State::Dismissed],
@@ -145,7 +145,7 @@ impl Filter {
         }
     }
 
-    /// The rows that are meant by their numbers, in order; none when they are meant otherwise.
+    /// Returns the selected row numbers, in order, or `None` if rows are not selected by number.
     pub(crate) fn numbers(&self) -> Option<Vec<i64>> {
         let only = self.only.as_ref()?;
         Some(only.iter().copied().filter(|seq| self.is_in_range(*seq)).collect())

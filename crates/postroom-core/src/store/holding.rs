@@ -1,16 +1,16 @@
-//! What workers of this process hold at the moment.
+//! The rows that workers of this process hold at the moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The rows of one queue that workers of this process work on, until what became of them is stored. Their leases may
-/// look as if they had run out, after the machine slept or a clock jumped. Whoever still works on a row renews its
-/// lease, and nobody here takes it away.
+/// The rows of one queue that workers of this process hold until their result is stored. After the machine slept or a
+/// clock jumped, their leases may seem to have run out. The worker that still works on a row renews its lease, and no
+/// other worker of this process takes the row away.
 #[derive(Clone, Debug, Default)]
 pub struct Holding(Arc<Mutex<HashMap<i64, usize>>>);
 
 impl Holding {
-    /// One more holds it: it may be claimed again before everybody knows that it was given back.
+    /// Adds a holder. A row may be claimed again before its last holder knows that it was returned.
     pub(crate) fn add(&self, seq: i64) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(seq).or_default() += 1;
     }

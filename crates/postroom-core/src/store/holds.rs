@@ -1,4 +1,4 @@
-//! Places that are left alone, as workers write it down for everybody to see.
+//! The held places, as workers record them for everybody to see.
 
 use std::time::Duration;
 
@@ -6,13 +6,12 @@ use crate::message::OwnerToken;
 use crate::queue::{Cause, Place};
 use crate::support::clock::Timestamp;
 
-/// A hold that was not renewed for this long after the place was to be tried again is no longer true: its worker is
-/// gone.
+/// A hold is stale if it was not renewed for this long after the place was to be tried again: its worker is gone.
 const STALE: Duration = Duration::from_secs(120);
-/// So many messages that wait for one place are counted.
+/// How many messages are counted that wait for one place.
 pub(crate) const WAITING_COUNTED: usize = 10_000;
 
-/// A place that is left alone because it failed, and what waits for it.
+/// A place that is held because it failed, and the messages that wait for it.
 ///
 /// ```
 /// use postroom::Outbox;
@@ -28,32 +27,32 @@ pub(crate) const WAITING_COUNTED: usize = 10_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Hold {
-    /// Which place.
+    /// The place.
     pub place: Place,
     /// When it began to fail.
     pub since: Timestamp,
-    /// When one message tries whether it is back.
+    /// When one message is tried there again.
     pub tried_at: Timestamp,
-    /// What went wrong, as a code; none when a newer program wrote it.
+    /// The cause, as a code; `None` if a newer program wrote it.
     pub cause: Option<Cause>,
-    /// What went wrong, in words.
+    /// The cause, in words.
     pub why: String,
-    /// How many messages wait for it; not counted beyond 10,000.
+    /// How many messages wait for it, counted up to 10,000.
     pub waiting: u64,
 }
 
 impl Hold {
-    /// Whether somebody still keeps it up.
+    /// Returns whether a worker still renews the hold.
     pub(crate) fn is_fresh(&self, now: Timestamp) -> bool {
         self.tried_at.plus(STALE) >= now
     }
 
-    /// Holds that were not renewed since then are gone.
+    /// Returns a time: a hold whose `tried_at` is before it is stale.
     pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
         now.minus(STALE)
     }
 
-    /// One for each place, from what several workers say: the longest trouble, and the last word on it.
+    /// Merges the holds of several workers to one for each place: the earliest start, and the latest cause.
     pub(crate) fn merged(mut holds: Vec<Self>, now: Timestamp) -> Vec<Self> {
         holds.retain(|hold| hold.is_fresh(now));
         holds.sort_by(|one, other| (&one.place, other.tried_at).cmp(&(&other.place, one.tried_at)));
@@ -68,7 +67,7 @@ impl Hold {
     }
 }
 
-/// What a worker has to say of its places.
+/// The changes that a worker reports about its places.
 #[derive(Clone, Debug)]
 pub struct HoldChange {
     pub(crate) owner: OwnerToken,

@@ -1,4 +1,4 @@
-//! Marks of handlers on messages that arrive by some other way than the inbox.
+//! Handlers' marks on messages that do not come through the inbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::store::BoxFuture;
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-/// What a mark is known by: a message, and one of the handlers that handle it.
+/// The identity of a mark: a message, and one of its handlers.
 ///
 /// ```
 /// fn told(mark: &postroom::store::HandledMark) -> String {
@@ -27,18 +27,18 @@ impl HandledMark {
         Self { key, handler }
     }
 
-    /// The message.
+    /// Returns the key of the message.
     pub fn key(&self) -> &InboxKey {
         &self.key
     }
 
-    /// The handler's name.
+    /// Returns the handler's name.
     pub fn handler(&self) -> &str {
         &self.handler
     }
 }
 
-/// What is known of a message that a handler had: see `Idempotent::marked`.
+/// What is known of a message that a handler has processed: see `Idempotent::marked`.
 ///
 /// ```
 /// fn told(marked: &postroom::store::Marked) -> String {
@@ -52,12 +52,13 @@ pub struct Marked {
 }
 
 impl Marked {
-    /// The message's topic: what CloudEvents call its type. Empty where the request of a layer names none.
+    /// Returns the message's topic, which is the type of a CloudEvent. It is empty if the request of a layer names
+    /// none.
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// When it was marked.
+    /// Returns when it was marked.
     pub fn at(&self) -> Timestamp {
         self.at
     }
@@ -80,13 +81,13 @@ impl Marked {
 /// # Ok::<(), postroom::Error>(())
 /// ```
 pub trait HandledMarks: Send + Sync {
-    /// Puts a mark on a message of that topic; says when that was, or none when it was there before.
+    /// Adds a mark to a message of that topic. Returns when it was added, or `None` if it existed before.
     fn put_mark(&self, mark: HandledMark, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>>;
 
-    /// What is known of a mark; none when it is not there, or not committed yet.
+    /// Returns what is known of a mark, or `None` if it does not exist or is not committed yet.
     fn find_mark(&self, mark: HandledMark) -> BoxFuture<'_, Result<Option<Marked>>>;
 
-    /// Takes a mark back that was put at that time; false when it is gone, or another one by now.
+    /// Removes a mark that was added at that time. Returns false if it is gone, or was replaced by another one.
     fn remove_mark(&self, mark: HandledMark, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>>;
 
     /// Deletes up to `limit` marks of a handler that are older than `retention`.

@@ -1,4 +1,5 @@
-//! The reference model, and a store for tests: everything in memory, one lock, the transition table and nothing else.
+//! The reference model, which is also a store for tests: everything is in memory, with one lock and the transition
+//! table.
 
 mod arrived;
 mod audit;
@@ -27,7 +28,7 @@ pub(crate) use marks::Held;
 use marks::MarkTable;
 use table::Table;
 
-/// A store that keeps everything in memory: for tests, and to measure other stores against.
+/// A store that keeps everything in memory. Use it for tests, and as a baseline for measurements.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -76,23 +77,23 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store on the machine's clock.
+    /// Creates an empty store on the machine's clock.
     pub fn new() -> Self {
         Self::with_clock(Clock::Database)
     }
 
-    /// An empty store on this clock.
+    /// Creates an empty store on this clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self::with_dead_letters(clock, None)
     }
 
-    /// An empty store that enqueues the news of each death under a topic.
+    /// Creates an empty store that enqueues a notice about each dead message under a topic.
     pub fn with_dead_letters(clock: Clock, dead_letter_topic: Option<String>) -> Self {
         Self::empty("memory".into(), clock, dead_letter_topic)
     }
 
-    /// An empty store of this kind under another name than `memory`: what it is called in logs, and what a
-    /// [`Router`](crate::Router) knows it by.
+    /// Returns an empty store with the same settings and another name than `memory`. The name appears in logs, and a
+    /// [`Router`](crate::Router) finds the store by it.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self::empty(name.into(), self.0.clock.clone(), self.0.dead_letter_topic.clone())
@@ -126,12 +127,13 @@ impl MemoryStore {
         }
     }
 
-    /// Whether that row is there.
+    /// Returns whether the row exists.
     pub(crate) fn knows(&self, id: WorkItemId) -> bool {
         self.tables().outbox.knows(id)
     }
 
-    /// Ends a handler's transaction: what it enqueued, its answers and its ack together, or false and none of it.
+    /// Ends a handler's transaction: its messages, its answers and its ack are stored together, or it returns false and
+    /// stores nothing.
     pub(crate) fn commit(
         &self,
         ack: Option<(Queue, Settle)>,

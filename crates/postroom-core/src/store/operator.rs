@@ -4,14 +4,14 @@ use std::fmt;
 
 use crate::support::error::{Error, Result};
 
-/// Names, reasons and choices are at most so long.
+/// The longest names, reasons and choices.
 const WHO_CHARS_MAX: usize = 255;
 const WHY_CHARS_MAX: usize = 2000;
-/// Who it is when nobody said so.
+/// The name if none was given.
 pub(super) const UNNAMED: &str = "unnamed";
 
-/// Who changes messages by hand, and why. What is changed through [`WorkQueue::by`](crate::WorkQueue::by) is written to
-/// the audit trail, in the same transaction; a dismissed message keeps who dismissed it, and why.
+/// Who changes messages by hand, and why. Changes through [`WorkQueue::by`](crate::WorkQueue::by) are written to the
+/// audit trail in the same transaction. A dismissed message also stores who dismissed it, and why.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -39,49 +39,49 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// By name: at most 255 characters, and not empty.
+    /// Creates an operator by name: at most 255 characters, and not empty.
     pub fn new(who: impl Into<String>) -> Result<Self> {
         let who = checked("the name of an operator", &who.into(), WHO_CHARS_MAX)?;
         Ok(Self { who, why: None, chosen: None })
     }
 
-    /// Why it is done: at most 2000 characters.
+    /// Sets the reason: at most 2000 characters.
     pub fn because(self, why: impl Into<String>) -> Result<Self> {
         Ok(Self { why: Some(checked("the reason", &why.into(), WHY_CHARS_MAX)?), ..self })
     }
 
-    /// Which messages were chosen, in words: at most 2000 characters.
+    /// Sets which messages were chosen, in words: at most 2000 characters.
     pub fn chose(self, which: impl Into<String>) -> Result<Self> {
         Ok(Self { chosen: Some(checked("what was chosen", &which.into(), WHY_CHARS_MAX)?), ..self })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn who(&self) -> &str {
         &self.who
     }
 
-    /// Why, if that was said.
+    /// Returns the reason, if one was given.
     pub fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }
 
-    /// Which messages were chosen, if that was said.
+    /// Returns which messages were chosen, if that was recorded.
     pub fn chosen(&self) -> Option<&str> {
         self.chosen.as_deref()
     }
 
-    /// What is left of a message that the program took back.
+    /// Returns the operator of a message that the program took back.
     pub(crate) fn cancelling() -> Self {
         Self { who: "the program".into(), why: Some("cancelled".into()), chosen: None }
     }
 
-    /// As a message keeps who dismissed it.
+    /// Creates the operator that is stored with a dismissed message.
     pub(crate) fn dismissed(who: String, why: Option<String>) -> Self {
         Self { who, why, chosen: None }
     }
 }
 
-// A reason is the user's data: never printed.
+// A reason is the user's data, so it is never printed.
 impl fmt::Debug for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operator").field("who", &self.who).finish_non_exhaustive()

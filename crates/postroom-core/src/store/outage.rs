@@ -1,10 +1,11 @@
-//! When a store's database was out of reach: nobody could renew a lease then, so one that ran out is no crash.
+//! Remembers when a store's database was unreachable. Nobody could renew a lease then, so a lease that ran out is no
+//! crash.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::support::clock::Timestamp;
 
-/// When the database was last out of reach.
+/// When the database was last unreachable.
 #[derive(Debug, Default)]
 pub(crate) struct Outage(Mutex<Option<Timestamp>>);
 

@@ -1,4 +1,4 @@
-//! What operators ask about a queue while it works: what came and went last, what waits, what happened since.
+//! What operators can ask about a running queue: what came and went last, what waits, and what happened since.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::store::BoxFuture;
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-/// The questions that a store answers for operators. None of them changes anything, and each looks at a bounded number
-/// of rows, except where it says otherwise.
+/// The questions that a store answers for operators. None of them changes anything. Each reads a bounded number of
+/// rows, unless its description says otherwise.
 ///
 /// Implemented by the stores of this crate; its shape may change in any release. [`WorkQueue`](crate::WorkQueue) has
 /// the same questions about one queue.
@@ -25,37 +25,37 @@ use crate::support::error::Result;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 pub trait Questions: Send + Sync {
-    /// The keys of the inbox that a text may stand for: a message's id, or its source, a slash and its id. Looks
-    /// through the whole inbox.
+    /// Returns the keys of the inbox that match a text: a message's id, or its source, a slash and its id. Searches the
+    /// whole inbox.
     fn keys_of(&self, id: String) -> BoxFuture<'_, Result<Vec<InboxKey>>>;
 
-    /// The last row, the last failure, and when the last message of each kind was finished.
+    /// Returns the last row, the last failure, and when the last message was finished in each state.
     fn newest(&self, queue: Queue) -> BoxFuture<'_, Result<Newest>>;
 
-    /// When workers last did something.
+    /// Returns when workers last did something.
     fn activity(&self, queue: Queue) -> BoxFuture<'_, Result<Activity>>;
 
-    /// How many ready messages are claimed before the one that stands at `visible_at` and has that number; not counted
-    /// beyond `limit`.
+    /// Returns how many ready messages are claimed before the one with this `visible_at` and number, counted up to
+    /// `limit`.
     fn ahead_of(&self, queue: Queue, visible_at: Timestamp, seq: i64, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// What came in and what was done in a span of time, by the newest `rows` rows of each.
+    /// Returns how many messages arrived and were done in a time span, from the newest `rows` rows of each.
     fn flow(&self, queue: Queue, from: Timestamp, until: Timestamp, rows: usize) -> BoxFuture<'_, Result<Flow>>;
 
-    /// Messages that are ready, from the front of the line, or dead, counted by topic and other service: `rows` of them
-    /// at most. Of other states there is no such count.
+    /// Counts ready or dead messages by topic and other service. It reads at most `rows` rows; ready ones from the
+    /// front of the queue. Other states have no count.
     fn tally(&self, queue: Queue, state: State, rows: usize) -> BoxFuture<'_, Result<Vec<Tally>>>;
 
-    /// The last failed attempts, newest first.
+    /// Returns the last failed attempts, newest first.
     fn last_failures(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<LastFailure>>>;
 
-    /// What happened behind a place, in order: `limit` of it, and what was skipped before.
+    /// Returns up to `limit` occurrences after a place, in order, and those that were skipped before.
     fn occurrences(&self, queue: Queue, request: OccurrencesAfter) -> BoxFuture<'_, Result<Vec<Occurrence>>>;
 
-    /// How many messages to a service were done at that time or later. Counts all of them.
+    /// Returns how many messages to a service were done at that time or later. Counts all of them.
     fn count_delivered(&self, destination: String, since: Timestamp) -> BoxFuture<'_, Result<u64>>;
 
-    /// The number of the last of the next `limit` such messages behind a row; none when there are none.
+    /// Returns the number of the last of the next `limit` of these messages after a row, or `None` if there are none.
     fn delivered_up_to(
         &self,
         destination: String,
@@ -65,7 +65,7 @@ pub trait Questions: Send + Sync {
     ) -> BoxFuture<'_, Result<Option<i64>>>;
 }
 
-/// The end of a queue: its last row, its last failure, and the times of what was finished last.
+/// The end of a queue: its last row, its last failure, and the times of the last finished messages.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -89,7 +89,7 @@ pub struct Newest {
     pub failure: Option<i64>,
     /// When the last message was done.
     pub done_at: Option<Timestamp>,
-    /// When the last message was given up.
+    /// When the last message became dead.
     pub dead_at: Option<Timestamp>,
     /// When the last message expired.
     pub expired_at: Option<Timestamp>,
@@ -98,7 +98,7 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// When the last message came to that state; none if no message is finished in it.
+    /// Returns when the last message entered that state, or `None` if no message is finished in it.
     pub fn finished_at(&self, state: State) -> Option<Timestamp> {
         match state {
             State::Done => self.done_at,
@@ -109,14 +109,14 @@ impl Newest {
         }
     }
 
-    /// When something was last written or finished.
+    /// Returns when something was last written or finished.
     pub fn at(&self) -> Option<Timestamp> {
         let finished = State::FINISHED.into_iter().map(|state| self.finished_at(state));
         finished.fold(self.created_at, Option::max)
     }
 }
 
-/// What workers did last.
+/// The last activity of workers.
 ///
 /// ```
 /// use postroom::Outbox;
@@ -130,7 +130,7 @@ impl Newest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Activity {
-    /// How many messages are held under leases that last; not counted beyond [`Activity::HELD_MAX`].
+    /// How many messages have a valid lease, counted up to [`Activity::HELD_MAX`].
     pub held: u64,
     /// When the last of these was claimed.
     pub claimed_at: Option<Timestamp>,
@@ -143,16 +143,16 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// More leases than these are not counted.
+    /// The most leases that are counted.
     pub const HELD_MAX: usize = 1000;
 
-    /// When a message was last claimed, done or failed.
+    /// Returns when a message was last claimed, done or failed.
     pub fn at(&self) -> Option<Timestamp> {
         self.claimed_at.max(self.done_at).max(self.failed_at)
     }
 }
 
-/// What came in and what was done in a span of time.
+/// How many messages arrived and were done in a time span.
 ///
 /// ```
 /// use std::time::Duration;
@@ -177,7 +177,7 @@ pub struct Flow {
     pub done: Passed,
 }
 
-/// How many messages passed in a span of time.
+/// How many messages passed in a time span.
 ///
 /// ```
 /// use postroom::questions::Passed;
@@ -187,13 +187,13 @@ pub struct Flow {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Passed {
-    /// How many.
+    /// The number of messages.
     pub messages: u64,
-    /// When the first of them did.
+    /// When the first of them passed.
     pub first_at: Option<Timestamp>,
 }
 
-/// How many messages have a topic and another service in common.
+/// The number of messages with the same topic and the same other service.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -210,11 +210,11 @@ pub struct Passed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Their topic; none when it cannot be read.
+    /// Their topic; `None` if it cannot be read.
     pub topic: Option<String>,
-    /// Where they go to, or where they came from.
+    /// Their destination or their source.
     pub party: Option<String>,
-    /// How many they are.
+    /// The number of messages.
     pub messages: u64,
 }
 
@@ -234,26 +234,26 @@ pub struct Tally {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastFailure {
-    /// When.
+    /// When the attempt failed.
     pub at: Timestamp,
-    /// The topic of its message; none when it cannot be read.
+    /// The topic of its message; `None` if it cannot be read.
     pub topic: Option<String>,
-    /// Which attempt it was.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// What went wrong, as a code; none when another program, perhaps a newer one, wrote it.
+    /// The cause, as a code; `None` if another program, perhaps a newer one, wrote it.
     pub cause: Option<Cause>,
-    /// What went wrong, in words.
+    /// The cause, in words.
     pub error: Option<String>,
 }
 
-// Error texts are the user's data: never printed.
+// Error texts are the user's data, so they are never printed.
 impl fmt::Debug for LastFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LastFailure").field("at", &self.at).field("cause", &self.cause).finish_non_exhaustive()
     }
 }
 
-/// Which occurrences are asked for.
+/// Selects occurrences.
 ///
 /// ```
 /// use postroom::questions::{OccurrencesAfter, Place};
@@ -264,21 +264,21 @@ impl fmt::Debug for LastFailure {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OccurrencesAfter {
-    /// Behind this.
+    /// Only what happened after this place.
     pub place: Place,
-    /// How many at most, apart from what was skipped.
+    /// The most occurrences, apart from those that were skipped.
     pub limit: usize,
-    /// Whether the payloads are told too.
+    /// Whether the payloads are included.
     pub with_payload: bool,
 }
 
 impl OccurrencesAfter {
-    /// What happened behind that place, without payloads.
+    /// Selects what happened after that place, without payloads.
     pub fn new(place: Place, limit: usize) -> Self {
         Self { place, limit, with_payload: false }
     }
 
-    /// With the payloads, if so.
+    /// Includes the payloads, or leaves them out.
     #[must_use]
     pub fn with_payload(mut self, with_payload: bool) -> Self {
         self.with_payload = with_payload;
@@ -286,8 +286,8 @@ impl OccurrencesAfter {
     }
 }
 
-/// A place in what happens in a queue. Commits become visible out of order: a number that was skipped may be there
-/// later, and is asked for again.
+/// A place in the sequence of what happens in a queue. Commits become visible out of order. A number that was skipped
+/// may exist later, so it is queried again.
 ///
 /// ```
 /// use postroom::questions::Place;
@@ -304,21 +304,21 @@ pub enum Place {
     Row {
         /// Its number.
         number: i64,
-        /// Numbers before it that were not there.
+        /// Earlier numbers that did not exist.
         skipped: Vec<i64>,
     },
     /// An attempt that failed.
     Failure {
         /// Its number.
         number: i64,
-        /// Numbers before it that were not there.
+        /// Earlier numbers that did not exist.
         skipped: Vec<i64>,
     },
     /// A message that was finished.
     Finished {
-        /// In this state: one of [`State::FINISHED`].
+        /// Its state: one of [`State::FINISHED`].
         state: State,
-        /// At this time.
+        /// When it was finished.
         at: Timestamp,
         /// The number of its row.
         row: i64,
@@ -345,25 +345,25 @@ pub enum Place {
 pub struct Occurrence {
     /// The number of its row, or of the failure.
     pub number: i64,
-    /// The message's id; empty when it cannot be read.
+    /// The message's id; empty if it cannot be read.
     pub id: String,
-    /// Its topic; empty when it cannot be read.
+    /// Its topic; empty if it cannot be read.
     pub topic: String,
-    /// Where it goes to, or where it came from.
+    /// Its destination or its source.
     pub party: Option<String>,
     /// When it happened.
     pub at: Timestamp,
-    /// What went wrong, or went wrong last.
+    /// The error, or the last error.
     pub error: Option<String>,
-    /// Failed attempts; of a failure, which attempt it was.
+    /// The number of failed attempts; for a failure, the number of the attempt.
     pub attempts: u32,
-    /// How large its payload is. SQL Server counts characters.
+    /// The size of its payload. SQL Server counts characters.
     pub payload_bytes: u64,
-    /// Its payload, if that was asked for.
+    /// Its payload, if it was requested.
     pub payload: Option<String>,
 }
 
-// Payloads and error texts are the user's data: never printed.
+// Payloads and error texts are the user's data, so they are never printed.
 impl fmt::Debug for Occurrence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Occurrence").field("number", &self.number).field("at", &self.at).finish_non_exhaustive()

@@ -8,7 +8,7 @@ use crate::queue::{Cause, Content, Lease, Noted, Put, Queue, State, Work, put};
 use crate::store::{Arrival, ManualMove, Operator, PutMode, Revival};
 use crate::support::clock::Timestamp;
 
-/// A row: the message, and how far it has come.
+/// A row: the message and its progress.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -31,98 +31,99 @@ pub struct Record {
     pub(crate) work: Work,
     pub(crate) message: Result<Message, String>,
     pub(crate) response: Option<String>,
-    /// Who dismissed it last, and why; it may have been put back in line since.
+    /// Who dismissed it last, and why. It may have been requeued since.
     pub(crate) dismissal: Option<Box<Operator>>,
 }
 
 impl Record {
-    /// The row's number.
+    /// Returns the row's number.
     pub fn seq(&self) -> i64 {
         self.seq
     }
 
-    /// What it holds; an error when it cannot be read as a message.
+    /// Returns the message, or an error if it cannot be read.
     pub fn message(&self) -> Result<&Message, &str> {
         self.message.as_ref().map_err(String::as_str)
     }
 
-    /// Where it stands.
+    /// Returns its state.
     pub fn state(&self) -> State {
         self.work.state
     }
 
-    /// Failed attempts; of a message that is handled outside the queue, every attempt that was begun.
+    /// Returns the number of failed attempts. For a message that is handled outside the queue, it is the number of
+    /// attempts that began.
     pub fn attempts(&self) -> u32 {
         self.work.attempts
     }
 
-    /// How many workers vanished with it in hand.
+    /// Returns how often its worker crashed.
     pub fn crashes(&self) -> u32 {
         self.work.crashes
     }
 
-    /// How often it was claimed.
+    /// Returns how often it was claimed.
     pub fn claim_no(&self) -> i64 {
         self.work.claim_no
     }
 
-    /// When it can be claimed, or when its lease ends.
+    /// Returns when it can be claimed, or when its lease ends.
     pub fn visible_at(&self) -> Option<Timestamp> {
         self.work.visible_at()
     }
 
-    /// Our own next attempt, after a failed one.
+    /// Returns when the next attempt is, after a failed one.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         self.work.next_attempt_at
     }
 
-    /// Who holds it.
+    /// Returns who holds it.
     pub fn owner(&self) -> Option<OwnerToken> {
         self.work.owner
     }
 
-    /// Until when it is held.
+    /// Returns when its lease ends.
     pub fn locked_until(&self) -> Option<Timestamp> {
         self.work.locked_until
     }
 
-    /// When it was claimed last, or marked as being handled outside the queue.
+    /// Returns when it was last claimed, or marked as being handled outside the queue.
     pub fn last_attempt_at(&self) -> Option<Timestamp> {
         self.work.last_attempt_at
     }
 
-    /// What the last failed attempt said.
+    /// Returns the error of the last failed attempt.
     pub fn last_error(&self) -> Option<&str> {
         self.work.last_error.as_deref()
     }
 
-    /// When it came to where it stands: done, dead, expired or dismissed.
+    /// Returns when it became done, dead, expired or dismissed.
     pub fn processed_at(&self) -> Option<Timestamp> {
         self.work.processed_at
     }
 
-    /// Who finished it.
+    /// Returns who finished it.
     pub fn processed_by(&self) -> Option<OwnerToken> {
         self.work.processed_by
     }
 
-    /// When it expires.
+    /// Returns when it expires.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.work.expires_at
     }
 
-    /// Who dismissed it and why, while it is dismissed.
+    /// Returns who dismissed it and why, while it is dismissed.
     pub fn dismissal(&self) -> Option<&Operator> {
         self.dismissal.as_deref().filter(|_| self.work.state == State::Dismissed)
     }
 
-    /// The answer its handler gave.
+    /// Returns the answer of its handler.
     pub fn response(&self) -> Option<&str> {
         self.response.as_deref()
     }
 }
 
-// Answers and error texts are the user's data: never printed.
+// Answers and error texts are the user's data, so they are never printed.
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Record")
@@ -134,9 +135,9 @@ impl fmt::Debug for Record {
     }
 }
 
-// What an operator's verbs do to a row, the same in every store.
+// The effects of operators' verbs on a row, the same in every store.
 impl Record {
-    /// The message with the counts of its row in it.
+    /// Returns the message with the counts of its row.
     pub(crate) fn message_now(&mut self) -> Result<Message, String> {
         self.refresh();
         self.message.clone()
@@ -151,7 +152,7 @@ impl Record {
         }
     }
 
-    /// The lease it is held under.
+    /// Returns the lease under which it is held.
     pub(crate) fn lease(&self) -> Option<Lease> {
         let (owner, until) = (self.work.owner?, self.work.locked_until?);
         Some(Lease {
@@ -164,7 +165,7 @@ impl Record {
         })
     }
 
-    /// Puts a finished row back in line, as the how-manieth. One whose time is over needs a new time to live.
+    /// Puts a finished row back in the queue, as number `nth` of many. A row past its time to live needs a new one.
     pub(crate) fn put_back(&mut self, revival: Revival, nth: u64, now: Timestamp) -> bool {
         let is_back = revival.put_back(&mut self.work, nth, now);
         if is_back {
@@ -173,7 +174,7 @@ impl Record {
         is_back
     }
 
-    /// What the arrival of a known message does to its row. What it lives for begins at `late`.
+    /// Applies the arrival of a known message to its row. The time to live begins at `late`.
     pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode, late: Timestamp) -> Arrival {
         let arrived = Content::from(incoming);
         let stored = self.message.as_ref().ok().map(Content::from);
@@ -208,8 +209,8 @@ impl Record {
         }
     }
 
-    /// The news that a message was given up, if it just was. It names the message; its payload stays where it is. A
-    /// death among the news makes no further news.
+    /// Returns a notice that the message became dead, if it just did. The notice names the message and does not contain
+    /// its payload. A notice that becomes dead itself causes no further notice.
     pub(crate) fn obituary(&self, queue: Queue, was: State, topic: &str) -> Option<NewMessage> {
         let given_up = |state| matches!(state, State::Dead | State::Expired);
         let message = self.message.as_ref().ok();
@@ -225,7 +226,7 @@ impl Record {
         Some(NewMessage::new(topic, payload.to_string()))
     }
 
-    /// Moves an inbox row by hand; a done one stays done, and a dismissed one can only become done.
+    /// Moves an inbox row by hand. A done row stays done, and a dismissed row can only become done.
     pub(crate) fn apply_mark(&mut self, mark: &ManualMove, now: Timestamp) -> bool {
         match (self.work.state, mark) {
             (State::Done, _) | (State::Dismissed, ManualMove::Dead { .. }) => return false,
@@ -242,7 +243,7 @@ impl Record {
 }
 
 impl ManualMove {
-    /// What is noted with it: whoever handled the message outside the queue failed.
+    /// Returns the failure to record with it, if the message failed outside the queue.
     pub(crate) fn failure(&self) -> Option<Noted> {
         match self {
             Self::Dead { error: Some(error) } => Some(Noted::new(Cause::HandlerFailed, error)),
@@ -271,15 +272,15 @@ impl ManualMove {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// When.
+    /// When the attempt failed.
     pub at: Timestamp,
-    /// The how-manieth attempt it was.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// Who tried.
+    /// The worker of the attempt.
     pub worker: Option<OwnerToken>,
-    /// What went wrong, as a code; none when another program, perhaps a newer one, wrote it.
+    /// The cause, as a code; `None` if another program, perhaps a newer one, wrote it.
     pub cause: Option<Cause>,
-    /// What went wrong, in words.
+    /// The cause, in words.
     pub error: Option<String>,
 }
 
@@ -289,7 +290,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// How many rows stand where.
+/// The number of rows in each state.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -311,19 +312,19 @@ pub struct QueueStats {
     pub leased: u64,
     /// Handled or sent.
     pub done: u64,
-    /// Given up.
+    /// Marked dead.
     pub dead: u64,
-    /// Not delivered in time.
+    /// Past their time to live.
     pub expired: u64,
-    /// Inbox: known, not in line.
+    /// Inbox: known, but not in the queue.
     pub seen: u64,
-    /// Inbox: handled outside the queue.
+    /// Inbox: being handled outside the queue.
     pub processing: u64,
     /// Dead letters that an operator dismissed, and messages that were taken back.
     pub dismissed: u64,
-    /// How long the first in line has been there.
+    /// How long the first ready message has been in the queue.
     pub oldest_waiting: Option<Duration>,
-    /// How long the first in line could have been claimed; none when it is not its time yet.
+    /// How long the first ready message could have been claimed; `None` if it is not due yet.
     pub overdue: Option<Duration>,
 }
 
@@ -341,7 +342,7 @@ impl QueueStats {
         } += rows;
     }
 
-    /// All rows.
+    /// Returns the number of all rows.
     pub fn total(&self) -> u64 {
         let outside = self.seen + self.processing;
         self.ready + self.leased + self.done + self.dead + self.expired + self.dismissed + outside

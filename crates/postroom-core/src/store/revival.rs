@@ -1,4 +1,4 @@
-//! How messages that ended go back in line.
+//! How finished messages go back in the queue.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::queue::Work;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
-/// How messages that were given up go back in line: at once, until told otherwise.
+/// How dead letters go back in the queue; by default at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::support::error::{Error, Result};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
 /// let given_up = Filter::all().state(State::Dead).party("billing");
-/// // In a minute, and then ten in each second: a service that is just back is not run over.
+/// // In a minute, and then ten per second, so that a service that has just come back is not overloaded.
 /// let gently = Revival::at_once().after(Duration::from_secs(60)).per_second(10);
 /// assert_eq!(outbox.queue().revive(given_up, gently).await?, 0);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -31,26 +31,26 @@ pub struct Revival {
 }
 
 impl Revival {
-    /// All of them at once, with the time to live they have left.
+    /// Requeues all of them at once, with the rest of their time to live.
     pub fn at_once() -> Self {
         Self::default()
     }
 
-    /// With a new time to live, from when they can be claimed. Expired messages need one.
+    /// Sets a new time to live, which begins when they can be claimed. Expired messages need one.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The first of them not before so much time has passed.
+    /// Delays the first of them by this time.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// At most so many in each second: the others can be claimed later and later.
+    /// Limits how many can be claimed per second. The delay of each message grows accordingly.
     #[must_use]
     pub fn per_second(mut self, messages: u32) -> Self {
         self.per_second = Some(messages);
@@ -59,16 +59,16 @@ impl Revival {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a revived message must live longer than zero"));
+            return Err(Error::invalid("the time to live of a revived message must be longer than zero"));
         }
         if self.per_second == Some(0) {
-            return Err(Error::invalid("at 0 messages a second none would ever be revived"));
+            return Err(Error::invalid("the rate must be at least 1 message per second"));
         }
         Ok(())
     }
 
-    /// How long after the first of them this one can be claimed. The rest of a long row of messages is revived with
-    /// what this says of the first that is left.
+    /// Returns how long after the first message this one can be claimed. To continue a long series, delay the rest by
+    /// what this returns for the first of the rest.
     pub fn delay_of(&self, nth: u64) -> Duration {
         let spread = self.per_second.map_or(Duration::ZERO, |rate| {
             Duration::from_micros(nth.saturating_mul(1_000_000) / u64::from(rate.max(1)))
@@ -76,12 +76,13 @@ impl Revival {
         self.delay.saturating_add(spread)
     }
 
-    /// When one of them can be claimed; none when that is at once.
+    /// Returns when one of them can be claimed, or `None` if that is at once.
     fn at(&self, nth: u64, now: Timestamp) -> Option<Timestamp> {
         Some(self.delay_of(nth)).filter(|delay| !delay.is_zero()).map(|delay| now.plus(delay))
     }
 
-    /// When a message expires that goes back at that time; an error when it would before it could be claimed.
+    /// Returns when a message that is requeued at that time expires. It is an error if it would expire before it could
+    /// be claimed.
     fn expiry(&self, expires_at: Option<Timestamp>, at: Timestamp) -> std::result::Result<Option<Timestamp>, TooLate> {
         match self.ttl.map(|ttl| at.plus(ttl)).or(expires_at) {
             Some(expires) if expires <= at => Err(TooLate),
@@ -89,7 +90,7 @@ impl Revival {
         }
     }
 
-    /// Puts a row that ended back in line, as one of many; false when its time would be over before its turn.
+    /// Puts a finished row back in the queue, as one of many. Returns false if it would expire before its turn.
     pub(crate) fn put_back(&self, work: &mut Work, nth: u64, now: Timestamp) -> bool {
         let at = self.at(nth, now);
         let Ok(expires_at) = self.expiry(work.expires_at, at.unwrap_or(now)) else { return false };
@@ -97,18 +98,19 @@ impl Revival {
         true
     }
 
-    /// Whether a message that expires then would go back in line as one of them, the first of which goes back now.
+    /// Returns whether a message with this expiry would go back in the queue as number `nth`, if the first goes back
+    /// now.
     pub fn takes(&self, expires_at: Option<Timestamp>, nth: u64, now: Timestamp) -> bool {
         self.expiry(expires_at, now.plus(self.delay_of(nth))).is_ok()
     }
 }
 
-/// The time of a message would be over before it could be claimed.
+/// The message would expire before it could be claimed.
 #[derive(Clone, Copy, Debug)]
 struct TooLate;
 
 impl From<Option<Duration>> for Revival {
-    /// At once, with that time to live.
+    /// Requeues at once, with that time to live.
     fn from(ttl: Option<Duration>) -> Self {
         Self { ttl, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Guards that can be taken away while a program runs, to show that the tests would notice.
+//! Guards that can be removed at run time, to show that the tests would notice.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use crate::support::error::{Error, Result};
 /// ```
 /// use postroom::testing::Sabotage;
 ///
-/// // Given to a store's options, it shows that a test would notice if the guard were not there.
+/// // Passed to a store's options, it shows that a test would notice the missing guard.
 /// let guard: Sabotage = "fencing".parse()?;
 /// assert_eq!(guard, Sabotage::Fencing);
 /// # Ok::<(), postroom::Error>(())
@@ -18,7 +18,7 @@ use crate::support::error::{Error, Result};
 pub enum Sabotage {
     /// A settle no longer checks that the lease is still held.
     Fencing,
-    /// The handler's writes commit first, the ack afterwards in a transaction of its own.
+    /// The handler's writes commit first, and the ack commits afterwards in its own transaction.
     AckOutside,
 }
 

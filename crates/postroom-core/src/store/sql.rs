@@ -1,5 +1,5 @@
-//! The verbs, written once for every SQL database: pick the statement, bind, run, read. What a verb does to a row is
-//! decided by [`Work`](crate::queue::Work); only the hot ones (insert, claim, ack, extend) are told in SQL alone.
+//! The verbs, written once for every SQL database: pick the statement, bind, run, read. [`Work`](crate::queue::Work)
+//! decides what a verb does to a row. Only the hot verbs (insert, claim, ack, extend) are pure SQL.
 
 mod audit;
 mod batch;
@@ -40,10 +40,10 @@ use write_back::Change;
 /// Everything the verbs need besides a connection.
 #[derive(Debug)]
 pub(crate) struct SqlVerbs {
-    /// Boxed: there are many, and they would be part of every future that opens a store.
+    /// Boxed, because there are many statements and they would be part of every future that opens a store.
     pub(crate) statements: Box<Statements>,
     pub(crate) tables: TableNames,
-    /// Where the news of a death goes, in the transaction of that death.
+    /// The topic of notices about dead messages. A notice is stored in the transaction that marks the message dead.
     pub(crate) dead_letter_topic: Option<String>,
     scan_starts: [ScanStart; 2],
     topic_scan_start: TopicScanStart,
@@ -90,7 +90,7 @@ impl SqlVerbs {
         self.statements.of(queue).ack.with(values).expecting(Expects::RowOrLeaseLost)
     }
 
-    /// Answers with a row if the lease still holds.
+    /// Returns a statement that finds the row if the lease is still held.
     pub(crate) fn held(&self, queue: Queue, lease: &Lease) -> Statement {
         self.statements.of(queue).held.with(Self::fence(lease))
     }
@@ -108,14 +108,14 @@ impl SqlVerbs {
             if let Verb::Ack { response } = &settle.verb {
                 acks.push((&settle.lease, response.as_deref()));
             } else if acks.iter().any(|(acked, _)| **acked == settle.lease) {
-                // Acks travel together, after the others; one that was said first is still the first.
+                // Acks are run together, after the others. An ack that came first still wins.
                 settled.count(None);
             } else {
                 others.push(settle);
             }
         }
         self.settle_others(session, queue, &others, now, &mut settled).await?;
-        // Everybody locks rows in the same order: two who settle the same rows wait for each other only one way.
+        // All transactions lock rows in the same order, so that two that settle the same rows cannot deadlock.
         acks.sort_unstable_by_key(|(lease, _)| lease.seq);
         let mut held = self.ack_many(session, queue, &acks, now).await?;
         if session.in_doubt() {
@@ -130,7 +130,7 @@ impl SqlVerbs {
         Ok(settled)
     }
 
-    /// What is no ack: read together, decided one by one, written together.
+    /// Settles everything except acks: rows are read together, decided one by one, and written together.
     async fn settle_others(
         &self,
         session: &mut impl Session,
@@ -146,7 +146,7 @@ impl SqlVerbs {
         let mut held = self.load_held(session, queue, &leases).await?;
         let (mut changes, mut lost) = (Vec::with_capacity(held.len()), Vec::new());
         for settle in settles {
-            // Two leases on one row: one of them is over, and the row that was found is the other's.
+            // There may be two leases on one row. One of them is over, and the row that was found belongs to the other.
             let is_other = |record: &Record| record.work.claim_no != settle.lease.claim_no;
             let other = leases.iter().any(|lease| lease.seq == settle.lease.seq && **lease != settle.lease);
             let of_another = other && held.get(&settle.lease.seq).is_some_and(is_other);
@@ -165,8 +165,8 @@ impl SqlVerbs {
         self.count_lost(session, queue, &lost, settled).await
     }
 
-    /// A lease that is not held is lost, unless a try whose commit was not answered settled it and nobody claimed the
-    /// row since.
+    /// Counts leases that are not held. Each is lost, unless an earlier try, whose commit was not answered,
+    /// settled it and nobody has claimed the row since.
     async fn count_lost(
         &self,
         session: &mut impl Session,
@@ -187,7 +187,7 @@ impl SqlVerbs {
         Ok(())
     }
 
-    /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
+    /// Settles with one statement, outside any other transaction. Returns `None` if there is more to do than acks.
     pub(crate) async fn autocommit_settle(
         &self,
         session: &mut impl Session,
@@ -205,13 +205,13 @@ impl SqlVerbs {
         self.settle(session, queue, settles, now).await.map(Some)
     }
 
-    /// Whether a lease's row is done, by the one who held the lease.
+    /// Returns whether the lease's row is done, by the holder of the lease.
     pub(crate) async fn acked_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
         Ok(found.is_some_and(|row| is_acked(&row, lease)))
     }
 
-    /// Whether the lease still holds; while another transaction changes the row, the question waits for it.
+    /// Returns whether the lease is still held. While another transaction changes the row, this waits.
     pub(crate) async fn is_held(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let load = self.statements.of(queue).load_lease.with(Self::fence(lease));
         Ok(!self.load(session, queue, &load).await?.is_empty())
@@ -222,7 +222,7 @@ impl SqlVerbs {
     }
 }
 
-/// Whether a row was acknowledged under this lease: what was given up or taken back since is not.
+/// Returns whether a row was acknowledged under this lease and is still done.
 fn is_acked(row: &Record, lease: &Lease) -> bool {
     row.state() == State::Done && row.claim_no() == lease.claim_no && row.processed_by() == Some(lease.owner)
 }

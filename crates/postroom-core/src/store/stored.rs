@@ -1,4 +1,4 @@
-//! Whether a message is new: what the verbs that store one answer.
+//! The results of the verbs that store a message: whether it is new.
 
 use crate::message::WorkItemId;
 
@@ -23,23 +23,23 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Its row's id.
+    /// Returns the id of its row.
     pub fn id(&self) -> WorkItemId {
         self.id
     }
 
-    /// It was not there before.
+    /// Returns whether the message is new.
     pub fn is_new(&self) -> bool {
         !self.duplicate
     }
 
-    /// It was there before; nothing was written.
+    /// Returns whether the message existed before. Nothing was written then.
     pub fn is_duplicate(&self) -> bool {
         self.duplicate
     }
 }
 
-/// What became of a message that arrived.
+/// The result for an incoming message.
 ///
 /// ```
 /// use postroom::{Inbox, InboxKey, Incoming};
@@ -56,31 +56,31 @@ impl Stored {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Arrival {
-    /// It is new and in line.
+    /// It is new and in the queue.
     First,
-    /// It was only seen before; it is in line now.
+    /// It was only seen before; it is in the queue now.
     Seen {
-        /// It came with another hash than the first time.
+        /// It arrived with a different hash than the first time.
         hash_differs: bool,
     },
-    /// It was known; the same content, or content that was not taken.
+    /// It was known. Its content is the same, or was not stored.
     Known {
         /// It was handled before.
         done: bool,
-        /// Its content is not the stored one.
+        /// Its content differs from the stored content.
         differs: bool,
     },
-    /// It was known, and its content replaced the stored one.
+    /// It was known, and its content replaced the stored content.
     Replaced,
 }
 
 impl Arrival {
-    /// Whether the message was neither in line nor handled before: now it is in line.
+    /// Returns whether the message was neither in the queue nor handled before. It is in the queue now.
     pub fn is_new(self) -> bool {
         !self.is_duplicate()
     }
 
-    /// Whether the message was in line, or handled, before.
+    /// Returns whether the message was in the queue, or handled, before.
     pub fn is_duplicate(self) -> bool {
         matches!(self, Self::Known { .. } | Self::Replaced)
     }

@@ -1,4 +1,4 @@
-//! Times that a wrong clock gave.
+//! Times from a wrong clock.
 
 use crate::queue::Queue;
 use crate::store::BoxFuture;
@@ -19,10 +19,12 @@ use crate::support::error::Result;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 pub trait Times: Send + Sync {
-    /// Puts right messages that wait only because a clock was wrong when they were written, and says how many: those
-    /// that were enqueued, tried or leased at a time that has not come yet. A due time that was asked for stays.
+    /// Corrects messages that wait only because a clock was wrong when they were written, and returns how many. These
+    /// are messages that were enqueued, tried or leased at a time in the future. Due times that a caller set do not
+    /// change.
     fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>>;
 
-    /// Whether there may be such messages: nobody looked since the store was opened, or since its clock jumped.
+    /// Returns whether there may be messages to correct: nobody checked since the store was opened, or since its clock
+    /// jumped.
     fn is_time_check_due(&self, queue: Queue) -> bool;
 }

@@ -1,4 +1,4 @@
-//! How a worker hears that there may be work, without asking.
+//! Notifies a worker that there may be work, so that it need not poll.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Rung when rows come in; heard by every listener. Lost rings cost time, never messages: workers also poll.
+/// Wakes every listener when rows arrive. A lost wake-up costs time, never messages, because workers also poll.
 ///
 /// ```
 /// use postroom::queue::Queue;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();
 /// let mut listener = store.wake(Queue::Outbox).listen();
-/// // After rows came in by a way that the store does not see: plain SQL of another program.
+/// // After rows were stored in a way that the store does not see, such as plain SQL of another program.
 /// store.wake(Queue::Outbox).ring();
 /// listener.heard().await;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -32,14 +32,14 @@ struct Inner {
     tell_others: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether another process rang, and nobody has claimed since.
     from_afar: AtomicBool,
-    /// How often in a row that was in vain.
+    /// How many of these rings in a row found nothing.
     in_vain: AtomicU32,
 }
 
-/// So long at most a ring of another process waits where such rings are always in vain.
+/// The longest pause after a ring of another process, if these rings never find anything.
 #[cfg(feature = "sqlx-0_9-postgres")]
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// After so many in vain it waits so long; after fewer, less.
+/// After this many rings that found nothing, the pause is longest. After fewer, it is shorter.
 #[cfg(feature = "sqlx-0_9-postgres")]
 const IN_VAIN_MAX: u32 = 8;
 
@@ -66,7 +66,7 @@ impl Wake {
         self.0.rings.send_modify(|rings| *rings = rings.wrapping_add(1));
     }
 
-    /// Wakes every listener, and those of other processes where there is a way to tell them.
+    /// Wakes every listener, also those of other processes if there is a way to reach them.
     pub fn ring_everywhere(&self) {
         self.ring();
         if let Some(tell) = self.0.tell_others.get() {
@@ -74,7 +74,7 @@ impl Wake {
         }
     }
 
-    /// Calls `tell` when other processes are to be woken.
+    /// Sets the function that wakes other processes.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn tell_others_by(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.tell_others.set(Box::new(tell));
@@ -87,15 +87,16 @@ impl Wake {
         self.ring();
     }
 
-    /// How long to wait before that. Every idle process hears each ring, and one of them gets the message: those that
-    /// come too late again and again spread out, so that a thousand of them do not ask in the same moment.
+    /// Returns how long to wait before that. Every idle process hears each ring, and one of them gets the message.
+    /// Those that keep coming too late wait for different times, so that a thousand of them do not query at the same
+    /// moment.
     #[cfg(feature = "sqlx-0_9-postgres")]
     pub(crate) fn pause_from_afar(&self) -> Duration {
         let in_vain = self.0.in_vain.load(Ordering::SeqCst).min(IN_VAIN_MAX);
         PAUSE_MAX.mul_f64(fastrand::f64()) * in_vain / IN_VAIN_MAX
     }
 
-    /// Somebody claimed, and found something or nothing.
+    /// Records that somebody claimed, and whether that found something.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn claimed(&self, found: bool) {
         if self.0.from_afar.swap(false, Ordering::SeqCst) {
@@ -104,17 +105,17 @@ impl Wake {
         }
     }
 
-    /// Listens from now on: a ring after this call is heard, even when it comes before the wait.
+    /// Starts to listen. A ring after this call is heard, even if it comes before the wait.
     pub fn listen(&self) -> WakeListener {
         WakeListener { rings: self.0.rings.subscribe(), inner: self.0.clone(), armed: false }
     }
 
-    /// Calls `tell` whenever a listener begins to wait for other processes.
+    /// Sets a function that is called whenever a listener starts to wait for other processes.
     pub(crate) fn when_armed(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.when_armed.set(Box::new(tell));
     }
 
-    /// Whether anyone listens: watching a file for nobody is work for nothing.
+    /// Returns whether anyone listens. Without listeners there is no need to watch a file.
     pub(crate) fn is_heard(&self) -> bool {
         self.0.listening.load(Ordering::SeqCst) > 0
     }
@@ -142,7 +143,7 @@ pub struct WakeListener {
 }
 
 impl WakeListener {
-    /// Asks to be woken for the commits of other processes too, which costs a look at the database for each.
+    /// Asks to be woken for the commits of other processes too. Each one costs a look at the database.
     pub(crate) fn arm(&mut self) {
         if !std::mem::replace(&mut self.armed, true) {
             let others = self.inner.listening.fetch_add(1, Ordering::SeqCst);
@@ -156,7 +157,7 @@ impl WakeListener {
         self.armed
     }
 
-    /// No longer: it is busy, and will look by itself.
+    /// Stops that: the listener is busy, and will look by itself.
     pub(crate) fn disarm(&mut self) {
         if std::mem::replace(&mut self.armed, false) {
             self.inner.listening.fetch_sub(1, Ordering::SeqCst);

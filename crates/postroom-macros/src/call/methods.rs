@@ -13,7 +13,7 @@ pub(super) fn expand(arguments: TokenStream, block: &mut ItemImpl) -> Result<Tok
     if !arguments.is_empty() {
         return Err(Error::new_spanned(
             arguments,
-            "on an `impl` block `#[push_call]` stands alone: the topics stand on its methods",
+            "on an `impl` block, `#[push_call]` takes no arguments: put the topics on its methods",
         ));
     }
     let mut calls = Vec::new();
@@ -67,7 +67,7 @@ fn taken_apart(attribute: Attribute, method: &mut ImplItemFn) -> Result<Call> {
     }
     let call = Call::of(attribute, &mut method.sig, &method.attrs)?;
     if !method.sig.generics.params.is_empty() {
-        let what = "a marked method has no parameters of its own: name the database, `Ctx<Sqlite>`, or take no context";
+        let what = "a marked method has no generic parameters: name the database, `Ctx<Sqlite>`, or take no context";
         return Err(Error::new_spanned(&method.sig.generics, what));
     }
     match call.context {
@@ -83,7 +83,7 @@ fn backend(calls: &[(Call, Visibility)]) -> Result<Option<Type>> {
         let Context::Async(backend) = &call.context else { continue };
         match agreed {
             Some(first) if first.to_token_stream().to_string() != backend.to_token_stream().to_string() => {
-                return Err(Error::new_spanned(backend, "the marked methods of one object stand on one database"));
+                return Err(Error::new_spanned(backend, "the marked methods of one object must use one database"));
             }
             _ => agreed = Some(backend),
         }

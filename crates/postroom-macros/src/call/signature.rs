@@ -98,7 +98,7 @@ impl Call {
                 ));
             }
             (Some(asyncness), true) => {
-                return Err(Error::new(asyncness.span(), "with a `BlockingCtx` it runs at once: leave `async` out"));
+                return Err(Error::new(asyncness.span(), "with a `BlockingCtx` it is not async: remove `async`"));
             }
             _ => {}
         }
@@ -107,7 +107,7 @@ impl Call {
             Some(name) => name,
             None if camel.starts_with(|c: char| c.is_alphabetic()) => format_ident!("{camel}", span = function.span()),
             None => {
-                let what = "no type can be called after this function: say `name = Type` in `push_call`";
+                let what = "no type can be named after this function: write `name = Type` in `push_call`";
                 return Err(Error::new(function.span(), what));
             }
         };
@@ -160,11 +160,11 @@ fn is_of_field(attribute: &mut Attr) -> bool {
 impl Argument {
     fn of(typed: &PatType, attributes: Vec<Attr>) -> Result<Self> {
         if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
-            let what = "an argument that is there only sometimes cannot travel: make it an `Option`";
+            let what = "an argument with a `cfg` cannot travel: make it an `Option`";
             return Err(Error::new_spanned(cfg, what));
         }
         let Pat::Ident(name) = typed.pat.as_ref() else {
-            return Err(Error::new_spanned(&typed.pat, "an argument travels under its name: write `name: Type` here"));
+            return Err(Error::new_spanned(&typed.pat, "an argument travels by its name: write `name: Type` here"));
         };
         payload::check_type(&typed.ty)?;
         let name = name.ident.clone();
@@ -193,7 +193,7 @@ fn reply(signature: &Signature) -> Result<Type> {
     found.and_then(first_type).cloned().ok_or_else(|| {
         Error::new(
             signature.ident.span(),
-            "nobody knows whether it succeeded: let it return `Result<(), HandlerError>`, or an answer instead of `()`",
+            "it must report whether it succeeded: return `Result<(), HandlerError>`, or an answer instead of `()`",
         )
     })
 }

@@ -26,7 +26,7 @@ impl Attribute {
             ));
         };
         if let Some(second) = found.next() {
-            return Err(Error::new_spanned(second, format!("`#[{name}(…)]` stands here twice")));
+            return Err(Error::new_spanned(second, format!("`#[{name}(…)]` appears twice here")));
         }
         let said: Said = attribute.parse_args()?;
         said.checked(input, kind)
@@ -80,11 +80,11 @@ impl Said {
         match (kind, &self.reply) {
             (Kind::Command, None) => Err(Error::new(
                 input.ident.span(),
-                "a command says what its answer is: add `reply = Type`, or `reply = ()`, or derive Signal instead",
+                "a command declares its answer: add `reply = Type`, or `reply = ()`, or derive Signal instead",
             )),
             (Kind::Event | Kind::Signal, Some(reply)) => Err(Error::new_spanned(
                 reply,
-                "only a command is answered: derive Command instead, or leave `reply` out",
+                "only a command has an answer: derive Command instead, or remove `reply`",
             )),
             _ => Ok(Attribute { topic, version, upcast_from: self.upcast_from, reply: self.reply }),
         }

@@ -62,14 +62,14 @@ fn allowed(ty: &Type, own: Option<&Ident>, direct: bool) -> Result<()> {
     };
     let Some(last) = path.segments.last() else { return Ok(()) };
     if own.is_none() && path.segments.first().is_some_and(|first| first.ident == "Self") {
-        return Err(Error::new_spanned(ty, "a call is a type of its own: write the name instead of `Self`"));
+        return Err(Error::new_spanned(ty, "a call has its own type: write the name instead of `Self`"));
     }
     if let Some(own) = own
         && direct
         && path.segments.len() == 1
         && (last.ident == *own || last.ident == "Self")
     {
-        let how = format!("`{own}` contains itself without end: put it in a `Box` or a `Vec`");
+        let how = format!("`{own}` contains itself: put it in a `Box` or a `Vec`");
         return Err(Error::new_spanned(ty, how));
     }
     let named = |names: &[&str]| names.iter().any(|name| last.ident == name);
@@ -77,7 +77,7 @@ fn allowed(ty: &Type, own: Option<&Ident>, direct: bool) -> Result<()> {
     if last.ident == "Weak" || named(&SHARED) && !inner.iter().all(|inner| is_plain(inner)) {
         return Err(Error::new_spanned(
             ty,
-            "shared pointers can form a circle, which has no end as JSON: own the value, or use a `Box`",
+            "shared pointers can form a cycle, which cannot be written as JSON: own the value, or use a `Box`",
         ));
     }
     inner.into_iter().try_for_each(|inner| allowed(inner, own, direct && named(&WITHIN)))

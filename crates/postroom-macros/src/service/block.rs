@@ -67,7 +67,7 @@ impl Parse for Destination {
     }
 }
 
-/// What is said of one handler.
+/// The settings of one handler.
 #[derive(Default)]
 pub(super) struct Tuning {
     pub(super) retry: Option<Expr>,
@@ -75,7 +75,7 @@ pub(super) struct Tuning {
 }
 
 impl Parse for Tuning {
-    /// Parses `{ retry: …, concurrency: … }`, or `;` if nothing is said.
+    /// Parses `{ retry: …, concurrency: … }`, or `;` without settings.
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut tuning = Self::default();
         if !input.peek(token::Brace) {
@@ -113,7 +113,7 @@ fn fields(
             return Err(Error::new(key.span(), names::unknown("key", &word, allowed)));
         }
         if seen.contains(&word) {
-            return Err(Error::new(key.span(), format!("`{word}` stands here twice")));
+            return Err(Error::new(key.span(), format!("`{word}` appears twice here")));
         }
         inside.parse::<Token![:]>()?;
         read(&word, &inside)?;

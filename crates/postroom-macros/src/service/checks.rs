@@ -42,7 +42,7 @@ pub(super) fn unique(declared: &Declared) -> Result<()> {
     for (at, destination) in declared.destinations.iter().enumerate() {
         if TAKEN.iter().any(|taken| destination.ident == taken) {
             let (ident, name) = (&destination.ident, &destination.name);
-            let what = format!("`{ident}` is a method of the service: call it otherwise, and add `name: \"{name}\"`");
+            let what = format!("`{ident}` is a method of the service: choose another name, and add `name: \"{name}\"`");
             note(Error::new(ident.span(), what));
         }
         let others = &declared.destinations[..at];
@@ -53,12 +53,12 @@ pub(super) fn unique(declared: &Declared) -> Result<()> {
         let sends: Vec<_> = destination.sends.iter().map(text).collect();
         for (at, payload) in destination.sends.iter().enumerate() {
             if sends[..at].contains(&sends[at]) {
-                note(Error::new_spanned(payload, format!("`{}` stands here twice", sends[at])));
+                note(Error::new_spanned(payload, format!("`{}` appears twice here", sends[at])));
             }
         }
     }
     if let (Some(_), true) = (declared.listens.first(), declared.sources.is_empty()) {
-        let what = "it listens, and to nobody: add `source \"name\" { secret: env(\"VARIABLE\") }`";
+        let what = "it listens, but accepts no source: add `source \"name\" { secret: env(\"VARIABLE\") }`";
         note(Error::new(declared.ident.span(), what));
     }
     problems.map_or(Ok(()), Err)

@@ -68,7 +68,7 @@ impl Declared {
     fn head(input: ParseStream<'_>) -> Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
         if let Some(cfg) = attributes.iter().find(|attribute| attribute.path().is_ident("cfg")) {
-            let what = "a service is more than its struct: put it into a module, and the `cfg` on that";
+            let what = "a `cfg` here applies only to the struct: put the service into a module, and the `cfg` on that";
             return Err(Error::new_spanned(cfg, what));
         }
         let visibility = input.parse()?;

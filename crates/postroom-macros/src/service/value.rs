@@ -82,12 +82,12 @@ impl Parse for Secret {
         let keys: Vec<Key> = inside.parse_terminated(Key::parse, Token![,])?.into_iter().collect();
         let refused = |what: &str| Err(Error::new(bracket.span.join(), what));
         if keys.is_empty() {
-            return refused("no secret stands here: add `env(\"VARIABLE\") as \"key-id\"`");
+            return refused("the secret is missing: add `env(\"VARIABLE\") as \"key-id\"`");
         }
         let ids: Vec<_> = keys.iter().filter_map(Key::id).collect();
         if ids.iter().enumerate().any(|(at, id)| ids[..at].contains(id)) {
             return refused(
-                "two keys have one id: tell them apart, `env(\"NEW\") as \"2026-11\", env(\"OLD\") as \"2026-10\"`",
+                "two keys have the same id: name each, `env(\"NEW\") as \"2026-11\", env(\"OLD\") as \"2026-10\"`",
             );
         }
         Ok(Self(keys))
@@ -100,7 +100,7 @@ impl Parse for Key {
             let text: LitStr = input.parse()?;
             return Err(Error::new(
                 text.span(),
-                "a secret in the source is none: write `env(\"VARIABLE\")` or `file(\"/run/secrets/name\")`",
+                "a secret must not be in the source: write `env(\"VARIABLE\")` or `file(\"/run/secrets/name\")`",
             ));
         }
         let word: Ident = input.parse()?;
@@ -118,14 +118,14 @@ impl Parse for Key {
             _ => From::Keys(inside.parse()?),
         };
         if !inside.is_empty() {
-            return Err(inside.error("nothing else stands here: a secret has no value to fall back on"));
+            return Err(inside.error("nothing else is allowed here: a secret has no default"));
         }
         let id = match input.parse::<Option<Token![as]>>()? {
             Some(_) => Some(input.parse::<LitStr>()?),
             None => None,
         };
         match (&from, &id) {
-            (From::Keys(_), Some(id)) => return Err(Error::new(id.span(), "`keys(…)` have ids of their own")),
+            (From::Keys(_), Some(id)) => return Err(Error::new(id.span(), "`keys(…)` already have ids")),
             (_, Some(id)) => names::key_id(id)?,
             (_, None) => {}
         }

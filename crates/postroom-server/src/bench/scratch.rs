@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use crate::database::{Database, absolute};
 use crate::open::Opened;
 
-/// Where it is measured, and what has to be cleared away.
+/// Where the benchmark runs, and what to remove afterwards.
 pub(crate) struct Scratch {
     pub(crate) opened: Opened,
-    /// What it is called on a server.
+    /// Its name on a server.
     name: String,
-    /// The folder goes with its value.
+    /// Dropping the value removes the folder.
     folder: Option<TempDir>,
 }
 

@@ -85,17 +85,17 @@ impl Dismiss {
         Ok(())
     }
 
-    /// None when nothing is to be changed.
+    /// Returns `None` in a dry run.
     fn dismissal(&self) -> Result<Option<Operator>> {
         let Some(why) = self.why.as_deref().filter(|_| !self.dry_run) else { return Ok(None) };
         let by =
             self.by.clone().or_else(user).ok_or_else(|| {
-                Problem::new("cannot tell who you are", "`--by NAME`, which is stored with each message")
+                Problem::new("your name is unknown", "`--by NAME`, which is stored with each message")
             })?;
         Ok(Some(Operator::new(by)?.because(why)?))
     }
 
-    /// The queue in the hands of whoever dismisses messages.
+    /// Returns the queue on behalf of the operator who dismisses messages.
     fn signed(&self, queue: WorkQueue, dismissal: Option<&Operator>) -> Result<WorkQueue> {
         let Some(dismissal) = dismissal else { return Ok(queue) };
         let chosen = words(&[

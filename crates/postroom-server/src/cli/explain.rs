@@ -40,7 +40,7 @@ impl Explain {
             Err(error) => return self.unknown(error, global.json),
             Ok(found) => found,
         };
-        // The configuration may be another machine's: without it nothing is known of who fetches.
+        // The configuration may belong to another machine. Without it, it is unknown which topics are fetched.
         let fetched = config::load(global.config()).ok().and_then(|config| config.fetched().ok().flatten());
         for (index, Found { queue, record }) in found.iter().enumerate() {
             let around = around(&opened, *queue, record).await?;
@@ -66,7 +66,7 @@ impl Explain {
         Ok(())
     }
 
-    /// No message has that id. With --json the answer is JSON too.
+    /// Reports that no message has that id. With --json the answer is JSON too.
     fn unknown(&self, error: anyhow::Error, json: bool) -> Result<()> {
         let nothing = error.downcast_ref::<Problem>().filter(|problem| problem.is_nothing_found());
         if let Some(problem) = nothing.filter(|_| json) {

@@ -38,7 +38,7 @@ pub(super) async fn by_id(opened: &Opened, id: &str) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// What `show` and `retry` know a message by.
+/// Returns the id by which `show` and `retry` find a message.
 pub(super) fn id_of(message: &Message) -> String {
     match &message.origin {
         Origin::Inbox { key, .. } => key.to_string(),

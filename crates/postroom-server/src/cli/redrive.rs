@@ -91,7 +91,7 @@ impl Redrive {
         Ok(())
     }
 
-    /// Asks whoever sits there; where nobody does, the command line has to say it.
+    /// Asks the user on the terminal. Without a terminal, the command line must confirm with an option.
     fn confirm(&self, rows: u64, since: Timestamp) -> Result<()> {
         let is_attended = std::io::stdin().is_terminal();
         if self.yes || (rows <= MANY && is_attended) {
@@ -115,7 +115,7 @@ impl Redrive {
         ));
     }
 
-    /// Page by page in the order of the rows: one that is delivered meanwhile is not sent a third time.
+    /// Works page by page in the order of the rows, so that a message delivered meanwhile is not sent a third time.
     async fn send(&self, outbox: &WorkQueue, since: Timestamp) -> Result<u64> {
         let (mut redriven, mut after) = (0, 0);
         loop {

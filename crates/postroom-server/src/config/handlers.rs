@@ -10,7 +10,7 @@ use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, is_exposed, places, 
 use super::tls::Trust;
 use super::{Config, Handler};
 
-/// Stands for every topic that has no section of its own.
+/// Stands for every topic without a section.
 pub(crate) const EVERY: &str = "*";
 
 /// How a handler gets its messages.

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 /// The prefix of all our variables.
 pub(super) const PREFIX: &str = "POSTROOM_";
 
-/// A variable that differs by more letters belongs to something else: some systems inject variables of their own.
+/// A variable that differs by more letters belongs to something else, because some systems inject their own variables.
 const SLIPS_MAX: usize = 2;
 
 /// Every mistake in a configuration.

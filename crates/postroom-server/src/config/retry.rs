@@ -82,7 +82,7 @@ impl Config {
         for (topic, retry) in &self.topics {
             policies = policies.topic(topic, retry.over(&sent)).handler(topic, retry.over(&here));
         }
-        // A handler or service without keys of its own gets no policy of its own, so that it compares as equal.
+        // A handler or service without keys gets no policy, so that it compares as equal.
         for (topic, retry) in self.handled().filter(|(_, retry)| *retry != Retry::default()) {
             let of_topic = self.topics.iter().find(|(name, _)| name == topic).map(|(_, retry)| *retry);
             policies = policies.handler(topic, retry.over(&of_topic.unwrap_or_default().over(&here)));
@@ -94,7 +94,7 @@ impl Config {
         policies
     }
 
-    /// The topics that have a handler of their own, posted or fetched.
+    /// The topics that have a separate handler, posted or fetched.
     fn handled(&self) -> impl Iterator<Item = (&str, Retry)> {
         let posted = self.handlers.iter().map(|handler| (handler.topic.as_str(), handler.retry));
         let fetched = self.pulled.iter().zip(&self.pulled_retry).map(|(topic, retry)| (topic.as_str(), *retry));

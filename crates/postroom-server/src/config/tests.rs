@@ -17,7 +17,7 @@ fn uncommented() -> String {
         Some(rest) if rest.starts_with('[') && rest.ends_with(']') || is_key(rest) => rest,
         _ => line,
     });
-    // The example of a digest must not open the door to anybody.
+    // The digest in the example is invalid on purpose.
     lines.collect::<Vec<_>>().join("\n").replace("[\"…\"]", &format!("[\"{}\"]", "0".repeat(64)))
 }
 

@@ -60,7 +60,7 @@ impl Backups {
                     self.plan.every.min(AGAIN)
                 }
             };
-            // There is no event to wait for but the time.
+            // There is only the time to wait for.
             #[expect(clippy::disallowed_methods, reason = "backups follow the real clock")]
             tokio::time::sleep(pause).await;
         }

@@ -15,7 +15,7 @@ use super::queue_of;
 
 /// `EX_DATAERR` of sysexits.h: the input is wrong, and a retry cannot help.
 const TERMINAL: i32 = 65;
-/// A background process may keep the pipes open after the command has exited; this long they are still read.
+/// How long the pipes are still read after the command has exited, because a background process may keep them open.
 const PIPES_TIME: Duration = Duration::from_millis(500);
 
 /// The command that is run for each message.
@@ -71,7 +71,7 @@ impl Command {
             },
         };
         match ended {
-            // Not the fault of this message: no other could be handled either.
+            // This is not the fault of the message: no other message could be handled either.
             Err(error) => Ran::Failed(Fault::new(Cause::Unavailable, format!("cannot run the command: {error}"))),
             Ok((status, stdout, _)) if status.success() => Ran::Done { response: stdout.into_response() },
             Ok((status, _, stderr)) => {

@@ -8,7 +8,7 @@ pub(super) struct Group(Option<rustix::process::Pid>);
 
 #[cfg(unix)]
 impl Group {
-    /// The processes of a child that leads a group of its own.
+    /// The processes of a child that leads its own group.
     pub(super) fn of(child: &Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self(id.and_then(rustix::process::Pid::from_raw))

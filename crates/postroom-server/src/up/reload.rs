@@ -22,7 +22,7 @@ use crate::problem::Problem;
 pub(super) trait Senders: Send + Sync {
     fn check_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
     fn replace_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
-    /// Returns whether there is such a hook; so does `remove_hook`.
+    /// Returns whether the hook exists; so does `remove_hook`.
     fn replace_hook(&self, hook: Hook) -> postroom::Result<bool>;
     fn remove_hook(&self, name: &str) -> bool;
 }

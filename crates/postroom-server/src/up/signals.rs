@@ -111,7 +111,7 @@ impl HangUps {
     }
 }
 
-/// There is no such signal here.
+/// This system has no signal for it.
 #[cfg(not(unix))]
 pub(crate) struct HangUps;
 

@@ -1,4 +1,4 @@
-//! A message that arrives in a handler's transaction: its row is there while the handler runs, and stays if it commits.
+//! A message that arrives in a handler's transaction. Its row exists while the handler runs, and stays if it commits.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::store::{Admission, Record};
 use crate::support::clock::Timestamp;
 
 impl MemoryStore {
-    /// Holds the row of a message that arrived, until what is returned beside it is kept or dropped.
+    /// Holds the row of an incoming message until the returned guard is kept or dropped.
     pub(crate) fn arrive(&self, incoming: &Incoming, hold: Duration) -> (Admission, Option<Arrived>) {
         let (owner, (now, doubt)) = (OwnerToken::new(), self.time());
         let mut tables = self.tables();
@@ -25,12 +25,12 @@ impl MemoryStore {
         let arrived = Arrived { store: self.clone(), seq: record.seq, before, kept: false };
         drop(tables);
         let held = matches!(admission, Admission::Held { .. });
-        // Nothing changed, nothing to undo.
+        // Nothing changed, so there is nothing to undo.
         (admission, Some(arrived).filter(|_| held))
     }
 }
 
-/// A row that arrived in a handler's transaction. Dropped, it is as it was before.
+/// A row that arrived in a handler's transaction. Dropping this restores its earlier state.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     store: MemoryStore,
@@ -58,7 +58,7 @@ impl Drop for Arrived {
 }
 
 impl Record {
-    /// Notes that it arrived again; the first hash stays. Returns the hash it had before.
+    /// Records that it arrived again; the first hash stays. Returns the earlier hash.
     pub(super) fn touch(&mut self, now: Timestamp, arrived: Option<ContentHash>) -> Option<ContentHash> {
         let Ok(message) = &mut self.message else { return None };
         let Origin::Inbox { hash, last_seen_at, .. } = &mut message.origin else { return None };

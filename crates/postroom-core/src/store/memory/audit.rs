@@ -1,4 +1,4 @@
-//! What operators change, with its entry in the audit trail, in memory.
+//! Changes by operators in memory, with their entries in the audit trail.
 
 use super::table::Table;
 use crate::queue::State;

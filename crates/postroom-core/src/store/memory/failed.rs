@@ -1,4 +1,4 @@
-//! What was given up, without what it holds.
+//! Dead letters in memory, without their content.
 
 use std::collections::BTreeMap;
 

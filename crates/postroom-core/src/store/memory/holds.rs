@@ -1,4 +1,4 @@
-//! Places that are left alone, in memory.
+//! Held places in memory.
 
 use super::table::Table;
 use crate::queue::{Place, State};

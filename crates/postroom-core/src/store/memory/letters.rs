@@ -1,4 +1,4 @@
-//! Dead letters and old rows: dismissed, expired, deleted.
+//! Dismisses, expires and deletes dead letters and old rows in memory.
 
 use super::table::Table;
 use crate::message::{Message, Origin, WorkItemId};
@@ -44,7 +44,7 @@ impl Table {
         old.len() as u64
     }
 
-    /// In that state since before that time, the oldest first.
+    /// Returns rows that entered that state before that time, oldest first.
     pub(super) fn old(&self, state: State, before: Timestamp, limit: usize) -> Vec<i64> {
         let rows = self.rows.values().filter(|record| record.state() == state);
         let mut old: Vec<_> = rows.filter_map(|record| Some((since(record)?, record.seq))).collect();
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-/// When a row came to where it stands; one that was only seen, when it was seen last.
+/// Returns when a row entered its state; for a row that was only seen, when it was last seen.
 fn since(record: &Record) -> Option<Timestamp> {
     match (&record.message, record.state()) {
         (Ok(Message { origin: Origin::Inbox { last_seen_at, .. }, .. }), State::Seen) => Some(*last_seen_at),

@@ -1,4 +1,4 @@
-//! Marks in memory: one that a handler's transaction puts is held until that ends, and a twin waits for it.
+//! Marks in memory. A mark of a handler's transaction is held until that ends, and a second attempt to add it waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::support::error::Result;
 #[derive(Debug, Default)]
 pub(super) struct MarkTable {
     marks: Mutex<HashMap<HandledMark, Mark>>,
-    /// A transaction that held a mark has ended.
+    /// Notified when a transaction that held a mark has ended.
     ended: Notify,
 }
 
@@ -30,7 +30,7 @@ impl MarkTable {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the mark unless it is there; false while a transaction holds it.
+    /// Adds the mark unless it exists. Returns false while a transaction holds it.
     fn try_put(&self, mark: &HandledMark, topic: &str, marked_at: Timestamp, is_held: bool) -> Put {
         let mut marks = self.locked();
         match marks.get(mark) {
@@ -62,20 +62,20 @@ enum Put {
 }
 
 impl MemoryStore {
-    /// When what is marked now was marked.
+    /// Returns the time of a mark that is added now.
     fn late(&self) -> Timestamp {
         let (now, doubt) = self.time();
         doubt.late(now)
     }
 
-    /// Holds a mark until what is returned is kept or dropped; none when it is there already.
+    /// Holds a mark until the returned guard is kept or dropped. Returns `None` if the mark exists.
     pub(crate) async fn hold_mark(&self, mark: &HandledMark, topic: &str) -> Option<Held> {
         let is_new = self.0.marks.put(mark, topic, self.late(), true).await;
         is_new.then(|| Held { store: self.clone(), mark: mark.clone(), is_kept: false })
     }
 }
 
-/// A mark that a handler's transaction put. Dropped, it was never there.
+/// A mark of a handler's transaction. Dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct Held {
     store: MemoryStore,

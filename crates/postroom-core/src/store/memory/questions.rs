@@ -1,4 +1,4 @@
-//! What operators ask.
+//! The queries of operators, in memory.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ impl Table {
         keys.filter(|key| key.message_id() == id || key.to_string() == id).cloned().collect()
     }
 
-    /// Every failure that is kept, by its number.
+    /// Returns every failure that is kept, by its number.
     fn numbered_failures(&self) -> BTreeMap<i64, (i64, &Failure)> {
         let mut failures = BTreeMap::new();
         for (seq, kept) in &self.failures {
@@ -198,7 +198,7 @@ impl Table {
     }
 }
 
-/// What was skipped, and the next behind a number.
+/// Returns what was skipped, and the next after a number.
 fn behind(
     numbered: impl Iterator<Item = (i64, Occurrence)>,
     number: i64,

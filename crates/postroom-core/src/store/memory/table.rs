@@ -12,11 +12,11 @@ use crate::support::clock::{Doubt, Timestamp};
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) rows: BTreeMap<i64, Record>,
-    /// By row, each with its number.
+    /// The failures by row, each with its number.
     pub(super) failures: BTreeMap<i64, Vec<(i64, Failure)>>,
-    /// Rows that may have died, and what they were before: the news has not been told yet.
+    /// Rows that may have become dead, and their earlier states. They have not been reported yet.
     pub(super) deaths: Vec<(Record, State)>,
-    /// Places that are left alone, by whom.
+    /// Held places, with the worker that holds each.
     pub(super) holds: Vec<(OwnerToken, Hold)>,
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,
@@ -31,7 +31,7 @@ impl Table {
         self.rows.insert(self.last_seq, record);
     }
 
-    /// What it lives for begins at `late`.
+    /// Its time to live begins at `late`.
     pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp, late: Timestamp) -> Stored {
         let id = new.work_item_id();
         let duplicate = self.knows(id);
@@ -43,7 +43,7 @@ impl Table {
         Stored { id, duplicate }
     }
 
-    /// What it lives for begins at `late`.
+    /// Its time to live begins at `late`.
     pub(super) fn insert_incoming(&mut self, incoming: &Incoming, state: State, now: Timestamp, late: Timestamp) {
         let expires_at = incoming.expires(late);
         let work = Work::new(state, now).with(incoming.due_at, expires_at, incoming.max_attempts);
@@ -62,7 +62,7 @@ impl Table {
         )
     }
 
-    /// Keeps an answer with its message, unless that has one.
+    /// Stores an answer with its message, unless the message has one.
     pub(super) fn answer(&mut self, id: WorkItemId, response: &str) {
         if let Some(record) = self.by_work_item(id) {
             record.response.get_or_insert_with(|| response.to_owned());
@@ -116,7 +116,7 @@ impl Table {
         Some(Claimed { lease: record.lease()?, message: record.message_now() })
     }
 
-    /// What the row became; none when the lease is lost.
+    /// Returns the new state of the row, or `None` if the lease is lost.
     pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp, late: Timestamp) -> Option<State> {
         let record = self.held(&settle.lease)?;
         let was = record.state();

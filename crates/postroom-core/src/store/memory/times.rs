@@ -1,4 +1,4 @@
-//! How a verb of the in-memory store is run, and by what time.
+//! How the in-memory store runs a verb, and which time it uses.
 
 use super::{MemoryStore, Tables};
 use crate::queue::Queue;
@@ -12,7 +12,7 @@ impl MemoryStore {
         (now, self.0.clock.doubt())
     }
 
-    /// Runs one verb: all of it under the lock, then the news of deaths, then the bell.
+    /// Runs one verb under the lock. Then it reports dead messages and wakes the workers.
     pub(super) fn run<'a, T: Send + 'a>(
         &'a self,
         verb: impl FnOnce(&mut Tables, Timestamp) -> Result<T> + Send + 'a,
@@ -20,7 +20,7 @@ impl MemoryStore {
         self.run_by(move |tables, now, _| verb(tables, now))
     }
 
-    /// The same for a verb that gives something for a time, or takes it away when that is over.
+    /// Does the same for a verb that grants something for a time, or revokes it when the time is over.
     pub(super) fn run_by<'a, T: Send + 'a>(
         &'a self,
         verb: impl FnOnce(&mut Tables, Timestamp, Doubt) -> Result<T> + Send + 'a,

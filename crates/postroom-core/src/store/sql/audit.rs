@@ -1,4 +1,4 @@
-//! What operators change, with its entry in the audit trail.
+//! Changes by operators, with their entries in the audit trail.
 
 use super::rows::{int, row_count, text, uuid};
 use super::{Session, SqlVerbs};
@@ -9,7 +9,7 @@ use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
 impl SqlVerbs {
-    /// Both in the transaction of the session.
+    /// Applies the change and adds its entry, in the transaction of the session.
     pub(crate) async fn change(
         &self,
         session: &mut impl Session,
@@ -64,7 +64,7 @@ impl SqlVerbs {
     }
 }
 
-/// None when a newer program wrote it.
+/// Returns `None` if a newer program wrote the entry.
 fn read(row: &dyn Row) -> Result<Option<Audited>> {
     let at = Timestamp::from_micros(row.int(0)?.unwrap_or(0));
     let messages = row.int(2)?.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Many rows at once, in the way the database takes them.
+//! Batches of rows, in the form that the database takes.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ impl SqlVerbs {
         }
         if session.in_doubt() {
             for stored in stored.iter_mut().filter(|stored| stored.duplicate) {
-                // It is no duplicate if it was stored by the try whose commit was not answered.
+                // It is no duplicate if an earlier try stored it, whose commit was not answered.
                 let found = self.find(session, &Identity::Outbox(stored.id.as_uuid())).await?;
                 stored.duplicate = !found.iter().any(|row| row.work.created_at == now);
             }
@@ -43,7 +43,8 @@ impl SqlVerbs {
         Ok(stored)
     }
 
-    /// Stores messages by one statement, outside any other transaction; none when that cannot be: nothing is stored.
+    /// Stores messages with one statement, outside any other transaction. Returns `None` if that is not possible;
+    /// nothing is stored then.
     pub(crate) async fn autocommit_enqueue(
         &self,
         session: &mut impl Session,
@@ -56,8 +57,8 @@ impl SqlVerbs {
         self.insert_many(session, messages, now).await
     }
 
-    /// Stores messages by one statement; none when they must be stored one by one, because the database takes them so
-    /// or because one of them was there already. Nothing is stored then.
+    /// Stores messages with one statement. Returns `None` if they must be stored one by one, because the database
+    /// requires it or because one of them exists already. Nothing is stored then.
     async fn insert_many(
         &self,
         session: &mut impl Session,
@@ -67,7 +68,7 @@ impl SqlVerbs {
         if matches!(self.statements.insert_many, InsertMany::Each) {
             return Ok(None);
         }
-        // Rows are compared with what is stored, but not with each other.
+        // Rows are compared with stored rows, but not with each other.
         let mut known = HashSet::new();
         let firsts = messages.iter().filter(|message| known.insert(message.work_item_id()));
         let mut rows: Vec<_> = firsts.map(|message| outbox_row(message, now, self.late(now))).collect();
@@ -83,7 +84,8 @@ impl SqlVerbs {
                 messages.iter().map(|message| Some(message.work_item_id().as_uuid())).collect()
             }
             InsertMany::Answered { sql, null, .. } => {
-                // No name, no headers and no correlation id can be a blank: the text must not depend on what is null.
+                // A blank is no valid name, header or correlation id, so it can stand for null. The text must not
+                // depend on which values are null.
                 for value in rows.iter_mut().flatten().filter(|value| null.is_some() && **value == Value::Text(None)) {
                     *value = text(*null);
                 }
@@ -92,13 +94,13 @@ impl SqlVerbs {
         };
         let stored = messages.iter().map(|message| {
             let id = message.work_item_id();
-            // The second of two with the same id is a duplicate too.
+            // The second of two messages with the same id is a duplicate too.
             Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
         });
         Ok(Some(stored.collect()))
     }
 
-    /// The number of messages that one statement takes.
+    /// Returns the number of messages that fit into one statement.
     fn rows_that_fit(&self, messages: &[NewMessage]) -> usize {
         let sizes = match &self.statements.insert_many {
             InsertMany::Each => return messages.len(),
@@ -116,7 +118,7 @@ impl SqlVerbs {
         sizes.iter().copied().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
     }
 
-    /// Acknowledges many; says how many leases held.
+    /// Acknowledges many messages. Returns how many leases were held.
     pub(super) async fn ack_many(
         &self,
         session: &mut impl Session,
@@ -127,7 +129,7 @@ impl SqlVerbs {
         let (statements, at) = (self.statements.of(queue), [int(self.late(now).as_micros())]);
         let row = |(lease, response): &(&Lease, Option<&str>)| [Self::fence(lease), vec![text(*response)]].concat();
         let many = statements.many.as_ref().map(|many| &many.ack_many);
-        // What is in JSON comes out of it changed on some servers: an answer goes by itself.
+        // Some servers change text inside JSON, so an ack with an answer has its own statement.
         let goes_alone = |ack: &&(_, Option<&str>)| ack.1.is_some() && many.is_some_and(SqlTemplate::takes_json);
         let (alone, together): (Vec<_>, Vec<_>) = acks.iter().partition(goes_alone);
         let [alone, together] = [alone, together].map(|acks| acks.into_iter().map(row).collect::<Vec<_>>());
@@ -144,10 +146,10 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<Vec<bool>> {
         let until = [int(self.late(now).plus(lease).as_micros())];
-        // In the order in which acks lock them.
+        // Use the same lock order as acks.
         let mut sorted: Vec<&Lease> = leases.iter().collect();
         sorted.sort_unstable_by_key(|lease| lease.seq);
-        // By both: of two leases on one row, one is over.
+        // Compare both, because one of two leases on the same row is over.
         let mut held = HashSet::new();
         match &self.statements.of(queue).extend {
             Extend::Each(sql) => {
@@ -169,7 +171,7 @@ impl SqlVerbs {
         Ok(leases.iter().map(|lease| held.contains(&(lease.seq, lease.claim_no))).collect())
     }
 
-    /// Writes rows by a statement for one, or by one for many where there is such; says how many changed.
+    /// Writes rows with a statement for one row, or with one for many if there is one. Returns how many changed.
     pub(super) async fn write_rows(
         &self,
         session: &mut impl Session,
@@ -184,7 +186,7 @@ impl SqlVerbs {
         Ok(changed)
     }
 
-    /// The rows with these numbers, as far as they are there, in any order.
+    /// Returns the existing rows with these numbers, in any order.
     pub(super) async fn by_number<T: Send>(
         &self,
         session: &mut impl Session,
@@ -200,7 +202,7 @@ impl SqlVerbs {
     }
 }
 
-/// The statements for these rows: one for each, or for many.
+/// Returns the statements for these rows: one for each row, or one for many.
 pub(super) fn for_rows(
     (one, many): (&SqlTemplate, Option<&SqlTemplate>),
     rows: &[Vec<Value>],

@@ -1,4 +1,4 @@
-//! Claiming: what ran out on the way is put right first, then rows are taken.
+//! Claims rows, after rows whose lease ran out and expired rows have been handled.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use crate::store::Filter;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 
-/// The smallest step of time.
+/// The smallest unit of time.
 const TICK: Duration = Duration::from_micros(1);
 
-/// What a claim took from the line.
+/// The result of a claim.
 pub(super) struct Taken {
     pub(super) claimed: Vec<Claimed>,
-    /// Where the rest of the line begins: nothing for this claim stands before it.
+    /// Where the rest of the queue begins. There is nothing before it for this claim.
     rest: Timestamp,
 }
 
 impl SqlVerbs {
-    /// A claim in a database that is asked without a trip.
+    /// Claims rows in a database that takes no round trips.
     pub(crate) async fn claim(
         &self,
         session: &mut impl Session,
@@ -40,7 +40,7 @@ impl SqlVerbs {
         self.or_when(session, queue, request, (taken, now), reaped).await
     }
 
-    /// A claim where asking costs a trip: what was looked for just now is not asked again.
+    /// Claims rows in a database that takes round trips. It does not repeat a look that was just taken.
     pub(super) async fn claim_looked(
         &self,
         session: &mut impl Session,
@@ -94,7 +94,7 @@ impl SqlVerbs {
         }
     }
 
-    /// What was claimed; if that is nothing, asks when to look again.
+    /// Returns the claimed rows. If there are none, it queries when to look again.
     async fn or_when(
         &self,
         session: &mut impl Session,
@@ -117,7 +117,7 @@ impl SqlVerbs {
         Ok(Claims { claimed: Vec::new(), next_at: next.map(Timestamp::from_micros), reaped })
     }
 
-    /// Frees rows whose lease ran out and expires what is past its time, if there may be such.
+    /// Reaps rows whose lease ran out and expires rows past their time to live, if there may be some.
     async fn reap_and_expire(
         &self,
         session: &mut impl Session,
@@ -133,7 +133,8 @@ impl SqlVerbs {
         Ok(reaped)
     }
 
-    /// A claim in one statement, outside any other transaction: none when it takes more than that.
+    /// Claims with one statement, outside any other transaction. Returns `None` if that found nothing or is not
+    /// possible.
     pub(crate) async fn autocommit_claim(
         &self,
         session: &mut impl Session,
@@ -147,22 +148,22 @@ impl SqlVerbs {
         Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
     }
 
-    /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
+    /// Returns whether it is time to look for leases that ran out, and for rows before the point where claims start.
     pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
         self.statements.of(queue).claims_at_once().is_none() || self.scan_start(queue).is_look_due(now)
     }
 
-    /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
+    /// Returns where a claim starts. A claim of a few topics leaves rows in the queue, so it has its own start.
     fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
         match &request.topics {
-            // They have an index of their own, and are few.
+            // Suspects have their own index, and there are few.
             _ if request.suspects => BEGINNING,
             Some(topics) => self.topic_scan_start.beginning(queue, topics, now),
             None => self.scan_start(queue).from(),
         }
     }
 
-    /// What every claim is given, and every question when to claim again.
+    /// Returns the values for every claim, and for every query of when to claim again.
     pub(super) fn claim_values(&self, request: &ClaimRequest, now: Timestamp, from: Timestamp) -> Vec<Value> {
         let [(topics, only_topics), (destinations, only_destinations)] = request.places().values();
         let bytes = i64::try_from(request.budget.bytes).unwrap_or(i64::MAX);
@@ -198,7 +199,7 @@ impl SqlVerbs {
         };
         let asked = monotonic();
         let mut claimed = session.query(&claim, read).await?;
-        // An update answers in no particular order.
+        // An update returns rows in no particular order.
         claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
         let first = claimed.first().map(|(at, _)| *at);
         match (&request.topics, first) {
@@ -209,7 +210,7 @@ impl SqlVerbs {
             (None, Some(first)) => self.scan_start(queue).raise(first),
             (None, None) => {}
         }
-        // What does not fit in the budget is not seen here.
+        // Rows that exceed the budget are not returned, so the rest may start earlier.
         let rest = if request.budget.least == 0 { from } else { now.plus(TICK) };
         Ok(Taken { claimed: claimed.into_iter().map(|(_, claimed)| claimed).collect(), rest })
     }
@@ -244,7 +245,7 @@ impl SqlVerbs {
             self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
         }
         let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
-        // What is larger than that comes without its payload at first, where all rows come at once.
+        // Where all rows arrive at once, larger rows come without their payload at first.
         let large = match self.statements.of(queue).claim {
             Claim::Listed { .. } => (request.budget.bytes / request.batch as u64).max(1),
             _ => u64::MAX,
@@ -262,7 +263,7 @@ impl SqlVerbs {
         Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
     }
 
-    /// Puts a lease on rows that were chosen.
+    /// Leases the selected rows.
     async fn take_line(
         &self,
         session: &mut impl Session,
@@ -291,7 +292,7 @@ impl SqlVerbs {
         Ok(())
     }
 
-    /// What a claim took whose commit was not answered.
+    /// Returns the rows of an earlier claim whose commit was not answered.
     async fn claimed_before(
         &self,
         session: &mut impl Session,
@@ -306,13 +307,13 @@ impl SqlVerbs {
         Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message })).collect())
     }
 
-    /// The values of a lease that is being settled.
+    /// Returns the values of the lease that is being settled.
     pub(super) fn fence(lease: &crate::queue::Lease) -> Vec<Value> {
         vec![int(lease.seq), uuid(Some(lease.owner.as_uuid())), int(lease.claim_no)]
     }
 }
 
-/// The line that a claim takes from.
+/// Returns the part of the queue that a claim takes from.
 fn line_of<'t>(lines: &'t Lines<SqlTemplate>, request: &ClaimRequest) -> &'t SqlTemplate {
     match &request.topics {
         _ if request.suspects => &lines.suspects,

@@ -1,4 +1,4 @@
-//! What was given up, without what it holds; and what would be expired or deleted.
+//! Dead letters without their content, and the counts of rows that would be expired or deleted.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::store::{Failed, FailedGroup, Filter};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-/// The states in which messages are given up.
+/// The states of dead letters.
 const ENDS: [State; 2] = [State::Dead, State::Expired];
 
 impl SqlVerbs {
@@ -23,7 +23,7 @@ impl SqlVerbs {
         rows: usize,
     ) -> Result<Vec<FailedGroup>> {
         let statements = self.statements.of(queue);
-        // One place for both states, from which on everything is looked at.
+        // Both states start at the same row.
         let mut first = i64::MIN;
         for state in ENDS {
             let Some(sql) = statements.in_state(state) else { continue };
@@ -49,7 +49,7 @@ impl SqlVerbs {
         Ok(ended.into_iter().map(|ended| ended.failed).collect())
     }
 
-    /// Rows that ended in one of `states`, in the order of their numbers, without what they hold.
+    /// Returns rows that ended in one of `states`, in the order of their numbers, without their content.
     pub(super) async fn ended(
         &self,
         session: &mut impl Session,
@@ -102,7 +102,7 @@ impl SqlVerbs {
     }
 }
 
-/// What the database did not count together.
+/// Merges groups that the database counted separately.
 fn merged(counted: Vec<FailedGroup>) -> impl Iterator<Item = FailedGroup> {
     let mut groups: HashMap<_, FailedGroup> = HashMap::with_capacity(counted.len());
     for FailedGroup { topic, party, error, state, messages, first_at, last_at, first_row } in counted {
@@ -117,7 +117,7 @@ fn merged(counted: Vec<FailedGroup>) -> impl Iterator<Item = FailedGroup> {
     groups.into_values()
 }
 
-/// What a row says that nobody can read counts as nothing: it must not hide the others.
+/// Unreadable values count as missing, so that they do not hide the others.
 fn read_group(row: &dyn Row, state: State) -> Result<FailedGroup> {
     Ok(FailedGroup {
         topic: row.text(0).ok().flatten().unwrap_or_default(),
@@ -131,15 +131,15 @@ fn read_group(row: &dyn Row, state: State) -> Result<FailedGroup> {
     })
 }
 
-/// A row that ended, and what it takes to put it back in line.
+/// A finished row, and what is needed to put it back in the queue.
 pub(super) struct Ended {
     pub(super) failed: Failed,
     pub(super) claim_no: i64,
     pub(super) work: Work,
 }
 
-/// A row that nobody can read as a message is listed all the same. One whose state nobody knows has not ended: it is
-/// held for ready, which no list of those that ended has.
+/// Reads a finished row. A row that is unreadable as a message is listed too. A row with an unknown state has not
+/// ended: it counts as ready, which no list of finished rows contains.
 fn read_ended(row: &dyn Row, queue: Queue) -> Result<Ended> {
     let state = row.int(brief::STATE).ok().flatten().and_then(State::from_code).unwrap_or(State::Ready);
     let expires_at = moment(row, brief::EXPIRES_AT).unwrap_or(None);

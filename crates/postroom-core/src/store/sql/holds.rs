@@ -1,4 +1,4 @@
-//! Places that are left alone, and what waits for them.
+//! Held places, and the messages that wait for them.
 
 use super::rows::{int, row_count, text, uuid};
 use super::{Session, SqlVerbs};
@@ -60,7 +60,7 @@ fn place_values(place: &Place) -> [Value; 2] {
     [text(Some(place.kind())), text(Some(place.name()))]
 }
 
-/// None when a newer program wrote it.
+/// Returns `None` if a newer program wrote the hold.
 fn read(row: &dyn Row) -> Result<Option<Hold>> {
     let (kind, name) = (row.text(0)?.unwrap_or_default(), row.text(1)?.unwrap_or_default());
     let moment = |column| Ok::<_, crate::Error>(Timestamp::from_micros(row.int(column)?.unwrap_or(0)));

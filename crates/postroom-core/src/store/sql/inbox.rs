@@ -1,4 +1,4 @@
-//! The verbs of the inbox alone.
+//! The verbs of the inbox only.
 
 use super::rows::{hash_value, inbox_row, int, text};
 use super::{Change, Record, Session, SqlVerbs, Statement};
@@ -10,7 +10,7 @@ use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
 impl SqlVerbs {
-    /// In the caller's own transaction: the row is new, or was only seen before.
+    /// Enqueues in the caller's own transaction. The row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
         let values = self.in_line(incoming, now);
         let seen = self.statements.accept_seen.as_ref();
@@ -119,7 +119,7 @@ pub(super) fn key_values(key: &InboxKey) -> Vec<Value> {
     vec![text(Some(key.source())), text(Some(key.message_id()))]
 }
 
-/// The row was there when it was inserted and is gone: somebody purged it in between. Tried again, it is new.
+/// Returns the error for a row that existed during the insert and was purged since. A retry finds it new.
 pub(super) fn vanished() -> Error {
-    Error::new(ErrorKind::NotCommitted, "the message's row was purged in the same moment")
+    Error::new(ErrorKind::NotCommitted, "the message's row was purged at the same moment")
 }

@@ -1,4 +1,4 @@
-//! Dead letters and old rows: dismissed, expired, deleted, without loading what the rows hold; and what is taken back.
+//! Dead letters and old rows: dismisses, expires and deletes them without loading their content. Also cancels messages.
 
 use super::rows::{int, row_count, text, uuid};
 use super::{Session, SqlVerbs};
@@ -20,14 +20,14 @@ impl SqlVerbs {
     ) -> Result<u64> {
         let mut count = 0;
         for ended in self.ended(session, queue, &[State::Dead, State::Expired], filter).await? {
-            // Another operator may have put it back in line in the meantime: then it stays there.
+            // Another operator may have requeued it in the meantime; then it stays in the queue.
             let found = (ended.failed.seq, ended.claim_no, ended.failed.state);
             count += session.execute(&self.dismissing(queue, found, operator, now)).await?.rows;
         }
         Ok(count)
     }
 
-    /// Takes back a row that waits; says how many rows that was.
+    /// Takes back a waiting row. Returns how many rows changed.
     pub(crate) async fn cancel(&self, session: &mut impl Session, id: WorkItemId, now: Timestamp) -> Result<u64> {
         let select = self.statements.outbox.load_key.with(vec![uuid(Some(id.as_uuid()))]);
         let Some(record) = self.load(session, Queue::Outbox, &select).await?.pop() else { return Ok(0) };
@@ -38,12 +38,12 @@ impl SqlVerbs {
                 let dismiss = self.dismissing(Queue::Outbox, found, &cancelled, now);
                 Ok(session.execute(&dismiss).await?.rows)
             }
-            // The first try was carried out, and only its answer was lost.
+            // The first try succeeded, and only its answer was lost.
             _ => Ok(u64::from(session.in_doubt() && record.dismissal() == Some(&cancelled))),
         }
     }
 
-    /// Changes nothing if the row is not as it was found.
+    /// Returns a statement that changes nothing if the row has changed since it was read.
     fn dismissing(
         &self,
         queue: Queue,

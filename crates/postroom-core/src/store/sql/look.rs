@@ -1,5 +1,5 @@
-//! Looking before claiming: one question tells what may be claimed, what ran out, and when to ask again. An idle worker
-//! costs a server one or two trips for each time it is woken.
+//! Looks before claiming. One query finds what may be claimed, which leases ran out, and when to query again. An idle
+//! worker costs a server one or two round trips each time it wakes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,38 +13,38 @@ use crate::sql::plans::Claim;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 
-/// What a look found first in each line.
+/// The first row that a look found in each order.
 pub(crate) type Looked = Lines<Option<Timestamp>>;
 
 impl Looked {
-    /// Whether something may be claimed.
+    /// Returns whether something may be claimed.
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.ready.is_some_and(|at| at <= now)
     }
 
-    /// Whether a lease ran out.
+    /// Returns whether a lease ran out.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.leased.is_some_and(|at| at <= now)
     }
 
-    /// Whether a message is past its time.
+    /// Returns whether a message is past its time to live.
     pub(super) fn is_expired(&self, now: Timestamp) -> bool {
         self.expiring.is_some_and(|at| at <= now)
     }
 
-    /// Nothing can be claimed; when that may change.
+    /// Returns an empty claim, with the time when that may change.
     pub(super) fn nothing(&self, reaped: Reaped) -> Claims {
         let next_at = [self.ready, self.leased].into_iter().flatten().min();
         Claims { claimed: Vec::new(), next_at, reaped }
     }
 }
 
-/// A claim with what is known before it is made.
+/// A claim, with what is known beforehand.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) queue: Queue,
     pub(crate) request: ClaimRequest,
-    /// Whether to look for what ran out, and below where claims begin, before anything is claimed.
+    /// Whether to look for leases that ran out, and for rows before the point where claims start, before the claim.
     looks_first: bool,
     looked: Mutex<Option<Looked>>,
 }
@@ -54,7 +54,7 @@ impl Asked {
         Self { queue, request, looks_first, looked: Mutex::default() }
     }
 
-    /// What was found goes into the transaction that follows.
+    /// Keeps what was found for the transaction that follows.
     fn keep(&self, looked: Looked) {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
     }
@@ -65,7 +65,7 @@ impl Asked {
 }
 
 impl SqlVerbs {
-    /// Looks along the lines of a queue.
+    /// Looks for the first ready row, the first lease that ends and the first row that expires.
     pub(super) async fn look(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<Looked> {
         let (start, asked) = (self.scan_start(queue), monotonic());
         let begin = start.begin(asked);
@@ -80,7 +80,7 @@ impl SqlVerbs {
         Ok(first)
     }
 
-    /// Claims outside any transaction: one or two statements, each of which commits itself. None when it takes more.
+    /// Claims outside any transaction, with one or two statements that each commit. Returns `None` if it takes more.
     pub(crate) async fn claim_briefly(
         &self,
         session: &mut impl Session,
@@ -126,7 +126,7 @@ impl SqlVerbs {
         }
     }
 
-    /// The same in a transaction, whatever there is to be put right first.
+    /// Does the same in a transaction, with everything that has to be done first.
     pub(crate) async fn claim_asked(
         &self,
         session: &mut impl Session,
@@ -136,7 +136,8 @@ impl SqlVerbs {
         self.claim_looked(session, asked.queue, &asked.request, now, asked.take()).await
     }
 
-    /// Whether there may be something to claim, in the outbox and in the inbox; and whether the server is read-only.
+    /// Returns whether there may be something to claim in the outbox and in the inbox, and whether the server is
+    /// read-only.
     pub(crate) async fn idle_poll(&self, session: &mut impl Session, now: Timestamp) -> Result<([bool; 2], bool)> {
         let asked = monotonic();
         let begins = [Queue::Outbox, Queue::Inbox].map(|queue| self.scan_start(queue).begin(asked));
@@ -150,7 +151,7 @@ impl SqlVerbs {
         let found = session.query(&poll.with(values.to_vec()), read).await?.pop();
         let (may_have_work, is_read_only) = found.unwrap_or_default();
         for ((queue, begin), has_work) in [Queue::Outbox, Queue::Inbox].into_iter().zip(begins).zip(may_have_work) {
-            // It says that there is something, not where: the claim that follows finds out.
+            // The poll finds that there is something, but not where. The claim that follows finds out.
             if !has_work {
                 self.scan_start(queue).passed(Look { asked, took: asked.elapsed(), now }, begin);
             }

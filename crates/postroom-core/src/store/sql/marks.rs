@@ -1,4 +1,4 @@
-//! The verbs of marks: one for each handler of a message that arrives by some other way than the inbox.
+//! The verbs of marks: one mark for each handler of a message that does not come through the inbox.
 
 use super::rows::{int, row_count, text};
 use super::{Session, SqlVerbs};
@@ -8,7 +8,7 @@ use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
 impl SqlVerbs {
-    /// Puts a mark, or waits for the transaction that is putting it; none when it is there already.
+    /// Adds a mark, or waits for the transaction that is adding it. Returns `None` if it exists already.
     pub(crate) async fn put_mark(
         &self,
         session: &mut impl Session,
@@ -49,8 +49,8 @@ impl SqlVerbs {
         Ok(session.execute(&self.statements.inbox_alone.marks_purge.with(values)).await?.rows)
     }
 
-    /// Whether the mark that a transaction put at that time is there. Asked by putting it again: while the server still
-    /// works on that transaction, the question waits.
+    /// Returns whether the mark exists that a transaction added at that time. It tries to add the mark again, so it
+    /// waits while the server still works on that transaction.
     pub(crate) async fn is_marked(
         &self,
         session: &mut impl Session,

@@ -1,4 +1,4 @@
-//! What operators ask.
+//! The queries of operators.
 
 use super::rows::{count, int, moment, number, row_count, text};
 use super::{Session, SqlVerbs};
@@ -61,7 +61,7 @@ impl SqlVerbs {
                 claimed_at: moment(row, 1)?,
                 done_at: moment(row, 2)?,
                 failed_at: moment(row, 3)?,
-                // Zero: nobody ever did.
+                // Zero means never.
                 maintained_at: moment(row, 4)?.filter(|at| at.as_micros() > 0),
             })
         };
@@ -108,7 +108,7 @@ impl SqlVerbs {
             State::Dead => &statements.tally_dead,
             _ => return Ok(Vec::new()),
         };
-        // A name that nobody can read counts as none: it must not hide the others.
+        // An unreadable name counts as missing, so that it does not hide the others.
         let read = |row: &dyn Row| {
             Ok(Tally {
                 topic: row.text(0).unwrap_or(None),
@@ -167,7 +167,7 @@ impl SqlVerbs {
         }
     }
 
-    /// What is there by now of what was skipped, in the order of its numbers.
+    /// Returns the skipped rows that exist by now, in the order of their numbers.
     async fn skipped(
         &self,
         session: &mut impl Session,
@@ -177,7 +177,7 @@ impl SqlVerbs {
     ) -> Result<Vec<Occurrence>> {
         let mut found = self.by_number(session, sql, numbers, read).await?;
         found.sort_unstable_by_key(|occurrence| occurrence.number);
-        // A statement that takes a fixed number of values may be given one of them twice.
+        // A statement with a fixed number of values may get one of them twice.
         found.dedup_by_key(|occurrence| occurrence.number);
         Ok(found)
     }
@@ -210,7 +210,7 @@ fn counted(row: &dyn Row, column: usize) -> Result<u64> {
     Ok(row.int(column)?.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
 }
 
-/// What nobody can read of it counts as nothing: it must not hide the others.
+/// Unreadable values count as missing, so that they do not hide the others.
 fn read_occurrence(row: &dyn Row, queue: Queue, with_payload: bool) -> Result<Occurrence> {
     let first = column::IDENTITY;
     let id = match queue {

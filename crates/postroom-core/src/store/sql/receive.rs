@@ -1,4 +1,4 @@
-//! The verbs of a receiver: a message's row, the handler's effects and the answer are one transaction.
+//! The verbs of a receiver. A message's row, the handler's effects and the answer are one transaction.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::clock::Timestamp;
 use crate::support::error::{ErrorKind, Result};
 
 impl SqlVerbs {
-    /// Puts the row of an arrived message into this transaction and holds it for `hold`; or says what is known of it.
+    /// Adds the row of an incoming message to this transaction and holds it for `hold`, or returns what is known of it.
     pub(crate) async fn arrive(
         &self,
         session: &mut impl Session,
@@ -36,7 +36,7 @@ impl SqlVerbs {
             }
         }
         if incoming.is_past_expiry(self.early(now)) {
-            // Whatever is known of it counts; a new row would end here.
+            // If anything is known of the message, that decides. A new row would end here.
             let Some(record) = self.by_key(session, &incoming.key).await? else { return Ok(Admission::Expired) };
             return self.admit(session, record, incoming, owner, until, now).await;
         }
@@ -55,7 +55,7 @@ impl SqlVerbs {
         }
     }
 
-    /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
+    /// Returns the statement for a new message that was handled in this transaction: one insert for its whole life.
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
         let late = self.late(now);
         let mut row = inbox_row(incoming, None, late, late);
@@ -100,8 +100,8 @@ impl SqlVerbs {
         Ok(admission)
     }
 
-    /// Refuses a message for good; what is said of it from now on is the refusal. If it became known in another way
-    /// meanwhile, that stands.
+    /// Refuses a message for good; later requests get the refusal as the answer. If the message became known in another
+    /// way meanwhile, that stays.
     pub(crate) async fn refuse(
         &self,
         session: &mut impl Session,
@@ -122,8 +122,7 @@ impl SqlVerbs {
         Ok(Admission::Refused { why: why.to_owned() })
     }
 
-    /// Keeps the answer of a service to a message with that message. False when there is no such message, or it has
-    /// an answer.
+    /// Stores a service's answer with its message. Returns false if there is no such message, or if it has an answer.
     pub(crate) async fn answer(
         &self,
         session: &mut impl Session,
@@ -135,7 +134,7 @@ impl SqlVerbs {
         let derived = by_id(WorkItemId::of(message, Some(from)).as_uuid());
         let mut found = self.load(session, Queue::Outbox, &derived).await?.pop();
         if found.is_none() {
-            // Another program gave the row an id of its own.
+            // Another program gave the row a different id.
             let select = self.statements.outbox_by_message.with(vec![Value::Uuid(Some(message.as_uuid()))]);
             let rows = self.load(session, Queue::Outbox, &select).await?;
             let own = rows.iter().find_map(|row| match &row.message.as_ref().ok()?.origin {
@@ -157,25 +156,25 @@ impl SqlVerbs {
         Ok(true)
     }
 
-    /// Finds the row without holding it.
+    /// Returns a statement that finds the row without locking it.
     pub(crate) fn find_by_key(&self, key: &InboxKey) -> Statement {
         self.statements.inbox.find_key.with(super::inbox::key_values(key))
     }
 
-    /// The row, held until the transaction ends.
+    /// Returns the row, locked until the transaction ends.
     pub(super) async fn by_key(&self, session: &mut impl Session, key: &InboxKey) -> Result<Option<Record>> {
         let select = self.statements.inbox.load_key.with(super::inbox::key_values(key));
         Ok(self.load(session, Queue::Inbox, &select).await?.pop())
     }
 }
 
-/// A refusal is held for no longer than its own transaction takes.
+/// A refusal holds the row only as long as its own transaction.
 const REFUSING: Duration = Duration::from_secs(60);
 
 enum Inserted {
     Row(i64),
-    /// A twin is in a transaction at this moment.
+    /// Another transaction is handling the same message at this moment.
     Twin,
-    /// The row was there before.
+    /// The row existed before.
     Nothing,
 }

@@ -1,4 +1,4 @@
-//! Rows in and out of the database.
+//! Converts rows to and from the database's form.
 
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ pub(super) fn uuid(value: Option<Uuid>) -> Value {
     Value::Uuid(value)
 }
 
-/// A row count as a number to bind.
+/// Returns a row count as a number to bind.
 pub(super) fn row_count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
@@ -46,14 +46,14 @@ pub(super) fn headers_json(headers: &Headers) -> Option<String> {
 /// When a claimed row was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Its claim number is still the last claim's.
+    /// Before the claim, so its claim number is still that of the last claim.
     BeforeClaim,
     /// By the claim itself.
     AfterClaim,
 }
 
-/// Where in line a row stood that a claim answers with. A server that cannot tell says when it was to be tried again;
-/// the first time, it stood where it came in or where it was due.
+/// Returns the position in the queue of a claimed row. A server that does not return it gives the time of the next
+/// attempt. For the first attempt, the position is when the row was stored or due.
 pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
     if let Some(at) = moment(row, claimed::AT)? {
         return Ok(at);
@@ -62,12 +62,12 @@ pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
     Ok(moment(row, message::DUE_AT)?.unwrap_or(created_at).max(created_at))
 }
 
-/// How many bytes of payload a row holds.
+/// Returns the size of a row's payload in bytes.
 pub(super) fn payload_bytes(row: &dyn Row) -> Result<u64> {
     Ok(u64::try_from(number(row, claimed::PAYLOAD_BYTES)?).unwrap_or(0))
 }
 
-/// A row that cannot be read as a message still has its lease: it can be abandoned like any other.
+/// Reads a claimed row. A row that is unreadable as a message still has its lease and can be abandoned like any other.
 pub(super) fn read_claimed(
     row: &dyn Row,
     queue: Queue,
@@ -87,8 +87,8 @@ pub(super) fn read_claimed(
 }
 
 pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
-    // The work columns are read whatever is in them: a row nobody can read must not keep the others from being worked
-    // on. What is wrong with it is said in place of its message.
+    // The work columns are read whatever they contain, because an unreadable row must not block the others. The problem
+    // takes the place of the message.
     let code = row.int(record::STATE).ok().flatten().unwrap_or(-1);
     let state = State::from_code(code);
     let work = Work {
@@ -144,7 +144,7 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
     })
 }
 
-/// What a row is known by: four columns, from that one on.
+/// Reads the identity of a row: four columns, starting at `first`.
 pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<Origin> {
     match queue {
         Queue::Outbox => {
@@ -163,7 +163,7 @@ pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<O
     }
 }
 
-/// Who dismissed a row, and why.
+/// Reads who dismissed a row, and why.
 pub(super) fn read_dismissal(row: &dyn Row, by: usize, why: usize) -> Option<Operator> {
     let text = |column| row.text(column).ok().flatten();
     Some(Operator::dismissed(text(by)?, Some(text(why)?)))
@@ -179,7 +179,7 @@ pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
     })
 }
 
-/// A message as a row of the outbox. What it lives for begins at `late`.
+/// Returns a message as a row of the outbox. Its time to live begins at `late`.
 pub(super) fn outbox_row(message: &NewMessage, now: Timestamp, late: Timestamp) -> Vec<Value> {
     let id = message.work_item_id().as_uuid();
     let message_id = message.message_id.as_uuid();
@@ -201,7 +201,7 @@ pub(super) fn outbox_row(message: &NewMessage, now: Timestamp, late: Timestamp) 
     ]
 }
 
-/// A message that arrives as a row of the inbox, in line at that time or not at all. What it lives for begins at
+/// Returns an incoming message as a row of the inbox, ready at that time or not at all. Its time to live begins at
 /// `late`.
 pub(super) fn inbox_row(
     incoming: &Incoming,
@@ -231,8 +231,8 @@ pub(super) fn hash_value(hash: Option<&ContentHash>) -> Value {
     Value::Bytes(hash.map(ContentHash::stored))
 }
 
-/// What is written back of a row: its number, its claim number as it must still be, its work, and the state that it was
-/// found in.
+/// Returns what is written back of a row: its number, the claim number that it must still have, its work columns, and
+/// the state in which it was found.
 pub(super) fn saved_row(record: &Record, claim_no: i64, was: State) -> Vec<Value> {
     let work = &record.work;
     vec![
@@ -256,7 +256,7 @@ pub(super) fn saved_row(record: &Record, claim_no: i64, was: State) -> Vec<Value
     ]
 }
 
-/// What the lists ask for: `{filter}`, and the state where that is not in the text.
+/// Returns the values of a list: `{filter}`, and the state if it is not part of the text.
 pub(super) fn filter_values(filter: &Filter) -> Vec<Value> {
     vec![
         text(filter.topic.as_deref()),
@@ -269,7 +269,7 @@ pub(super) fn filter_values(filter: &Filter) -> Vec<Value> {
     ]
 }
 
-/// What puts a row back in line, if it still stands as it was.
+/// Returns a statement that puts a row back in the queue if it has not changed.
 pub(super) fn put_back(sql: &SqlTemplate, seq: i64, claim_no: i64, was: State, work: &Work) -> Statement {
     sql.with(vec![
         int(seq),

@@ -1,10 +1,10 @@
-//! From where a queue's lines are looked along.
+//! Where scans of a queue start.
 //!
-//! A server keeps what has passed in its indexes until no transaction can see it any more; with an old snapshot held
-//! open somewhere, every look from the beginning would step over everything that ever passed. So a claim begins where
-//! the last one found something, and a look where the last one found nothing. That is a hint and no cursor: commits
-//! become visible out of order, so the whole line is looked along as often as that is cheap. Where it takes no time
-//! that is always.
+//! A server keeps passed rows in its indexes until no transaction can see them any more. If an old snapshot is open
+//! somewhere, every scan from the beginning would step over all of them. So a claim starts where the last one found
+//! something, and a look starts where the last one found nothing. This is a hint and not a cursor: commits become
+//! visible out of order, so the whole queue is scanned as often as that is cheap. Where a scan takes no time, it is
+//! always a whole one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,30 +12,30 @@ use std::time::{Duration, Instant};
 
 use crate::support::clock::{Timestamp, monotonic};
 
-/// How long what lies below, or what ran out, may go unseen while there is enough to claim.
+/// How long earlier rows, or leases that ran out, may go unseen while there is enough to claim.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A whole line is looked along again after so many times as long as it took.
+/// A whole scan is repeated after this many times its own duration.
 const TIMES: u32 = 50;
-/// At once when it took no longer than this.
+/// A scan that took no longer than this is repeated at once.
 const CHEAP: Duration = Duration::from_millis(3);
-/// And no later than this.
+/// The longest pause before a whole scan is repeated.
 const LATEST: Duration = Duration::from_secs(10);
-/// Commits become visible out of order: nobody relies on the last moments.
+/// Commits become visible out of order, so scans always include this last time span.
 const SLACK: Duration = Duration::from_secs(2);
-/// So many rows that went back in line are remembered one by one.
+/// How many rows that went back in the queue are remembered one by one.
 const LOWERED_MAX: usize = 64;
 
-/// The begin of a line nobody has looked along yet.
+/// The start of a queue that was never scanned.
 pub(super) const BEGINNING: Timestamp = Timestamp::from_micros(i64::MIN);
 
-/// What a look found first in each line, or where it begins there.
+/// What a look found first in each order, or where it starts there.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Lines<T> {
-    /// By when it may be claimed.
+    /// In the order in which rows may be claimed.
     pub(super) ready: T,
-    /// By when its lease ends.
+    /// In the order in which leases end.
     pub(super) leased: T,
-    /// By when it expires.
+    /// In the order in which rows expire.
     pub(super) expiring: T,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ScanStart(Mutex<Seen>);
 struct Seen {
     lines: Lines<Line>,
     looked_at: Timestamp,
-    /// Rows that went back in line a moment ago, perhaps in a transaction that is not committed yet.
+    /// Rows that went back in the queue a moment ago, perhaps in a transaction that is not committed yet.
     lowered: VecDeque<(Instant, Timestamp)>,
 }
 
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// A look along the lines of a queue.
+/// A look at a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) asked: Instant,
@@ -91,19 +91,19 @@ impl ScanStart {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a claim begins.
+    /// Returns where a claim starts.
     pub(super) fn from(&self) -> Timestamp {
         self.seen().lines.ready.from
     }
 
-    /// Where a look begins in each line.
+    /// Returns where a look starts in each order.
     pub(super) fn begin(&self, asked: Instant) -> Lines<Timestamp> {
         let lines = self.seen().lines;
         let [ready, leased, expiring] = [lines.ready, lines.leased, lines.expiring].map(|line| line.begin(asked));
         Lines { ready, leased, expiring }
     }
 
-    /// What a look found first.
+    /// Records what a look found first.
     pub(super) fn looked(&self, look: Look, begin: Lines<Timestamp>, first: Lines<Option<Timestamp>>) {
         let mut seen = self.seen();
         seen.lines.ready.looked(look, begin.ready, first.ready);
@@ -112,7 +112,7 @@ impl ScanStart {
         seen.keep_what_was_lowered();
     }
 
-    /// Nothing is ready, and no lease ran out. What expires was not asked for.
+    /// Records that nothing is ready and no lease ran out. Rows that expire were not queried.
     pub(super) fn passed(&self, look: Look, begin: Lines<Timestamp>) {
         let mut seen = self.seen();
         seen.lines.ready.looked(look, begin.ready, None);
@@ -120,7 +120,7 @@ impl ScanStart {
         seen.keep_what_was_lowered();
     }
 
-    /// Whether it is time to look below, and for what ran out; then this look is taken as done.
+    /// Returns whether it is time to look at earlier rows and leases that ran out. If so, it counts this look as taken.
     pub(super) fn is_look_due(&self, now: Timestamp) -> bool {
         let mut seen = self.seen();
         let is_due = seen.looked_at == BEGINNING || seen.looked_at > now || now.since(seen.looked_at) >= LOOK_EVERY;
@@ -130,14 +130,14 @@ impl ScanStart {
         is_due
     }
 
-    /// The first of the rows that were just claimed.
+    /// Moves the start to the first of the rows that were just claimed.
     pub(super) fn raise(&self, first: Timestamp) {
         let mut seen = self.seen();
         seen.lines.ready.from = first;
         seen.keep_what_was_lowered();
     }
 
-    /// There is a row in line there, or about to be.
+    /// Moves the start back to a row that is in the queue, or will be soon.
     pub(super) fn lower(&self, row: Option<Timestamp>) {
         let Some(row) = row else { return };
         let mut seen = self.seen();
@@ -152,7 +152,7 @@ impl ScanStart {
 }
 
 impl Seen {
-    /// A claim or a look that began earlier has not seen them.
+    /// Keeps the start at these rows. A claim or a look that began earlier has not seen them.
     fn keep_what_was_lowered(&mut self) {
         self.lowered.retain(|(at, _)| at.elapsed() < LOOK_EVERY);
         let lowest = self.lowered.iter().map(|(_, row)| *row).min();
@@ -209,7 +209,7 @@ mod tests {
         let (passed, soon) = (NOW.minus(SLACK), asked + SECOND * 4);
         assert_eq!(start.begin(soon), Lines { ready: first, leased: passed, expiring: passed });
         assert_eq!(start.begin(asked + SECOND * 5), whole);
-        // What was begun at the floor says nothing of what lies below.
+        // A look that started later knows nothing of earlier rows.
         start.looked(Look { asked: soon, took: CHEAP, now: NOW.plus(SECOND * 4) }, start.begin(soon), NOTHING);
         assert_eq!(start.begin(asked + SECOND * 5), whole);
     }

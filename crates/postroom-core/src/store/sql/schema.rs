@@ -1,4 +1,4 @@
-//! Which version of the tables is there.
+//! The version of the tables.
 
 use crate::queue::Queue;
 use crate::sql::Session;
@@ -7,7 +7,7 @@ use crate::store::sql::rows::text;
 use crate::support::error::{Error, ErrorKind, Result};
 
 impl SqlVerbs {
-    /// The version of the schema; none when the tables are not there. Run inside a transaction.
+    /// Returns the version of the schema, or `None` if there are no tables. Run this inside a transaction.
     pub(crate) async fn schema_version(&self, session: &mut impl Session) -> Result<Option<i64>> {
         let names = [Queue::Outbox, Queue::Inbox].map(|queue| text(Some(self.tables.of(queue))));
         let read = session.query(&self.statements.schema_read.with(names.to_vec()), |row| row.int(0)).await;
@@ -17,7 +17,7 @@ impl SqlVerbs {
         }
     }
 
-    /// Whether this program can work with the version that was found.
+    /// Checks that this program supports the version that was found.
     pub(crate) fn check_schema(&self, found: Option<i64>) -> Result<()> {
         let wanted = self.statements.schema_version;
         let what = match found {

@@ -1,4 +1,4 @@
-//! Times that a wrong clock gave: how verbs avoid them, and how rows that have them are put right.
+//! Times from a wrong clock: how verbs avoid them, and how rows with them are corrected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,10 +9,10 @@ use crate::sql::Row;
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
 
-/// So many rows are looked at in one transaction.
+/// The number of rows per transaction.
 pub(crate) const STEP_ROWS: usize = 1000;
 
-/// Where a look along the rows that wait for a time ahead goes on.
+/// Where a scan of the rows that wait for a later time continues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     state: State,
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     seq: i64,
 }
 
-/// What one step did, and where the next begins.
+/// The result of one step, and where the next one starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Corrected {
     pub(crate) rows: u64,
@@ -28,12 +28,12 @@ pub(crate) struct Corrected {
 }
 
 impl Place {
-    /// Leases first: there are few.
+    /// Starts with the leases, because there are few.
     fn first(visible_at: Timestamp) -> Self {
         Self { state: State::Leased, visible_at, seq: i64::MIN }
     }
 
-    /// Behind what was looked at; none when that was all.
+    /// Returns the place after the scanned rows, or `None` if those were all.
     fn after(&self, looked: &[(Self, Work)], from: Timestamp) -> Option<Self> {
         match (looked.last(), self.state) {
             (Some((last, _)), _) if looked.len() >= STEP_ROWS => Some(*last),
@@ -44,29 +44,29 @@ impl Place {
 }
 
 impl SqlVerbs {
-    /// Judges by this clock.
+    /// Uses this clock.
     pub(crate) fn by(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The time that leases, times to live and retention begin at.
+    /// Returns the time at which leases, times to live and retention begin.
     pub(super) fn late(&self, now: Timestamp) -> Timestamp {
         self.clock.doubt().late(now)
     }
 
-    /// The time by which leases are over, and messages expire or are deleted.
+    /// Returns the time by which leases end, and messages expire or are deleted.
     pub(super) fn early(&self, now: Timestamp) -> Timestamp {
         self.clock.doubt().early(now)
     }
 
-    /// Whether rows may have times of a wrong clock: nobody looked since the store was opened, or since its clock
-    /// jumped.
+    /// Returns whether rows may have times of a wrong clock: they were not checked since the store was opened, or since
+    /// its clock jumped.
     pub(crate) fn is_time_check_due(&self, queue: Queue) -> bool {
         self.checked(queue).load(Ordering::SeqCst) <= self.clock.jumps_accepted()
     }
 
-    /// Looks at some rows that wait for a time ahead, behind `from`, and puts right those that wait only because a
-    /// clock was wrong.
+    /// Checks some rows after `from` that wait for a later time, and corrects those that wait only because a clock was
+    /// wrong.
     pub(crate) async fn correct_times(
         &self,
         session: &mut impl Session,
@@ -106,7 +106,7 @@ impl SqlVerbs {
         Ok(corrected)
     }
 
-    /// How many of the first rows that wait for a time ahead do so because a clock was wrong.
+    /// Counts, among the first rows that wait for a later time, those that wait because a clock was wrong.
     pub(crate) async fn count_ahead(&self, session: &mut impl Session, now: Timestamp) -> Result<usize> {
         let mut count = 0;
         for queue in [Queue::Outbox, Queue::Inbox] {
@@ -134,7 +134,7 @@ impl SqlVerbs {
     }
 }
 
-/// Where a row stands, and its times.
+/// Reads the place of a row, and its times.
 fn read_times(row: &dyn Row, state: State) -> Result<(Place, Work)> {
     let mut work = Work::new(state, Timestamp::from_micros(number(row, 2)?));
     work.claim_no = number(row, 1)?;

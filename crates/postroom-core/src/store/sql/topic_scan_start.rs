@@ -1,10 +1,9 @@
-//! Which part of the line a claim of a few topics need not look along again.
+//! Where claims of a few topics start.
 //!
-//! Messages that nobody fetches stay in line, before all that others wait for, and each claim of those would step over
-//! all of them. So the place of the first row that was found is kept, and the next claim begins there. What becomes
-//! visible below it, a commit that took long or a message that was due before it came, is found when more of the line
-//! is looked along: the last moments and the whole line, each as often as that is cheap. Where it takes no time that is
-//! always.
+//! Messages that nobody fetches stay at the front of the queue, and each claim of other topics would step over all of
+//! them. So the place of the first row that was found is kept, and the next claim starts there. Rows may become visible
+//! before that place, after a long commit or with an early due time. A longer scan finds them: of the last moments or
+//! of the whole queue, each as often as that is cheap. Where a scan takes no time, it is always a whole one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,33 +13,33 @@ use super::scan_start::BEGINNING;
 use crate::queue::{Queue, Topics};
 use crate::support::clock::Timestamp;
 
-/// The whole line, or the last moments, are looked along again after so many times as long as it took.
+/// A scan of the whole queue, or of the last moments, is repeated after this many times its own duration.
 const TIMES: u32 = 300;
-/// At once when it took no longer than this.
+/// A scan that took no longer than this is repeated at once.
 const CHEAP: Duration = Duration::from_millis(1);
-/// And no later than this.
+/// The longest pause before a scan is repeated.
 const LATEST: Duration = Duration::from_secs(30);
-/// Commits become visible out of order: nobody relies on the last moments for long.
+/// Commits become visible out of order, so this last time span is scanned again now and then.
 const RECENT: Duration = Duration::from_secs(2);
-/// Nor on these at all: most transactions are over by then.
+/// Every scan includes this time span. Most transactions are over by then.
 const NOW: Duration = Duration::from_millis(50);
-/// Sets of topics that are remembered: whoever fetches may name others each time.
+/// The number of topic sets that are remembered, because a service may fetch different topics each time.
 const SETS_MAX: usize = 256;
 
-/// For each set of topics, what its claims have passed.
+/// The passed part of the queue for each set of topics.
 #[derive(Debug, Default)]
 pub(crate) struct TopicScanStart(Mutex<HashMap<(Queue, Topics), Seen>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Where a look along the last moments begins, and one that is content with what is new.
+    /// Where a scan of the last moments starts, and where a scan of new rows starts.
     recent: Timestamp,
     new: Timestamp,
     whole_look: Last,
     recent_look: Last,
 }
 
-/// When a look was taken the last time, and how long it took.
+/// When a scan last ran, and how long it took.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     at: Timestamp,
@@ -54,7 +53,7 @@ impl Last {
     }
 }
 
-/// A look along the line.
+/// A scan of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) from: Timestamp,
@@ -73,7 +72,7 @@ impl TopicScanStart {
         self.sets().get(&(queue, topics.clone())).copied()
     }
 
-    /// Where a claim of these topics begins.
+    /// Returns where a claim of these topics starts.
     pub(super) fn beginning(&self, queue: Queue, topics: &Topics, now: Timestamp) -> Timestamp {
         match self.seen(queue, topics) {
             Some(seen) if seen.whole_look.is_due(now) => BEGINNING,
@@ -101,7 +100,7 @@ impl TopicScanStart {
         seen.new = passed(NOW);
     }
 
-    /// There is a row in line there, or about to be.
+    /// Moves the start back to a row that is in the queue, or will be soon.
     pub(super) fn lower(&self, queue: Queue, row: Option<Timestamp>) {
         let Some(row) = row else { return };
         for (_, seen) in self.sets().iter_mut().filter(|((of, _), _)| *of == queue) {

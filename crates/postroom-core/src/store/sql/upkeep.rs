@@ -1,4 +1,4 @@
-//! What keeps the tables small and true, and what an operator asks.
+//! Maintenance of the tables, and queries of operators.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl SqlVerbs {
         Ok(changes.len() as u64)
     }
 
-    /// Puts rows that ended in one of `states` back in line.
+    /// Puts rows that ended in one of `states` back in the queue.
     pub(crate) async fn again(
         &self,
         session: &mut impl Session,
@@ -75,7 +75,7 @@ impl SqlVerbs {
         for Ended { failed, claim_no, mut work } in self.ended(session, queue, states, filter).await? {
             if revival.put_back(&mut work, count, now) {
                 self.scan_start(queue).lower(work.visible_at());
-                // Another operator may have been faster: then it stands in line already, in the place it was given.
+                // Another operator may have been faster; then the row is in the queue already and keeps its place.
                 let put_back = rows::put_back(sql, failed.seq, claim_no, failed.state, &work);
                 count += session.execute(&put_back).await?.rows;
             }
@@ -110,7 +110,7 @@ impl SqlVerbs {
         self.load(session, queue, &sql.with(filter_values(filter))).await
     }
 
-    /// Not more at a time than are still wanted: each comes with what it holds.
+    /// Reads no more rows at a time than are still needed, because each comes with its content.
     async fn list_rows(
         &self,
         session: &mut impl Session,
@@ -185,7 +185,7 @@ impl SqlVerbs {
     }
 }
 
-/// Two numbers.
+/// Reads two numbers.
 fn two_numbers(row: &dyn Row) -> Result<(Option<i64>, Option<i64>)> {
     Ok((row.int(0)?, row.int(1)?))
 }

@@ -1,5 +1,5 @@
-//! Rows that were read to be changed: found and written back together, so that a settle of many takes as few trips as
-//! one of a few. What becomes of each is decided by [`Work`](crate::queue::Work), before anything is written.
+//! Reads and writes rows in batches, so that settling many takes as few round trips as settling a few.
+//! [`Work`](crate::queue::Work) decides the new state of each before anything is written.
 
 use std::collections::HashMap;
 
@@ -17,15 +17,15 @@ use crate::support::error::{Error, ErrorKind, Result};
 pub(super) struct Change {
     pub(super) record: Record,
     pub(super) was: State,
-    /// As it must still be.
+    /// The claim number that the row must still have.
     pub(super) claim_no: i64,
-    /// What is noted of a failed attempt: who failed, and why.
+    /// The failed attempt to record: the worker and the failure.
     pub(super) failure: Option<(Option<OwnerToken>, Noted)>,
 }
 
 impl SqlVerbs {
-    /// The rows that these leases still hold, by their numbers, locked in that order. Without what they hold: the
-    /// payload stays as it is.
+    /// Returns the rows that these leases still hold, by number, locked in that order. Payloads are not loaded, because
+    /// they do not change.
     pub(super) async fn load_held(
         &self,
         session: &mut impl Session,
@@ -45,7 +45,7 @@ impl SqlVerbs {
         Ok(held)
     }
 
-    /// Rows by their numbers, as they stand now.
+    /// Returns the current rows by number.
     pub(super) async fn as_they_stand(
         &self,
         session: &mut impl Session,
@@ -57,7 +57,7 @@ impl SqlVerbs {
         Ok(found.into_iter().map(|record| (record.seq, record)).collect())
     }
 
-    /// Writes rows' work columns back, with what is noted of their failures; deaths are told in the same breath.
+    /// Writes rows' work columns back and records their failures. It also stores the notices about dead messages.
     pub(super) async fn write_back(
         &self,
         session: &mut impl Session,
@@ -76,7 +76,7 @@ impl SqlVerbs {
             changes.iter().map(|change| saved_row(&change.record, change.claim_no, change.was)).collect();
         let saved = self.write_rows(session, save, &rows, &[]).await?;
         if self.statements.checks_saves && saved < changes.len() as u64 {
-            return Err(Error::new(ErrorKind::NotCommitted, "a row was changed by somebody else in the same moment"));
+            return Err(Error::new(ErrorKind::NotCommitted, "another transaction changed a row at the same moment"));
         }
         if let (1.., Some(topic)) = (saved, &self.dead_letter_topic) {
             let news = changes.iter().filter_map(|change| change.record.obituary(queue, change.was, topic));
@@ -103,7 +103,8 @@ impl SqlVerbs {
         });
         let add = (&statements.failure_add, many.map(|many| &many.failure_add_many));
         self.write_rows(session, add, &rows.collect::<Vec<_>>(), &[]).await?;
-        // Each failure follows a claim, or a mark by hand, which counts as one: with fewer there is nothing to trim.
+        // Each failure follows a claim, or a manual mark that counts as one. With fewer claims there is nothing to
+        // trim.
         let long = failed.map(|(change, _)| &change.record).filter(|it| it.work.claim_no > row_count(FAILURES_KEPT));
         let rows: Vec<_> = long.map(|record| vec![int(record.seq)]).collect();
         let trim = (&statements.failure_trim, many.map(|many| &many.failure_trim_many));

@@ -1,4 +1,4 @@
-//! Trying again at once what the database rolled back: a deadlock, a lost race, a commit that was not carried out.
+//! Retries at once what the database rolled back: a deadlock, a lost race, or a commit that was not carried out.
 
 use std::time::Duration;
 
@@ -6,17 +6,18 @@ use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::work::handler::HOLD_MAX;
 
-/// It is tried so often before anybody hears of it.
+/// The number of tries before the error is returned.
 const TRIES: u32 = 3;
-/// So long at most before the second time.
+/// The longest pause before the second try.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What took long is not tried again: perhaps it was rolled back because it did, and its caller has waited enough.
+/// Retries what the database rolled back, unless it took long: that may be why it was rolled back, and the caller has
+/// waited enough.
 pub async fn retry_conflicts<T, F: Future<Output = Result<T>>>(attempt: impl FnMut() -> F) -> Result<T> {
     retry(attempt, |_, took| took < HOLD_MAX).await
 }
 
-/// Tries again as long as `is_worth_it` says so of the error and the time it took.
+/// Retries while `is_worth_it` returns true for the error and the time it took.
 pub(super) async fn retry<T, F: Future<Output = Result<T>>>(
     mut attempt: impl FnMut() -> F,
     mut is_worth_it: impl FnMut(&Error, Duration) -> bool,

@@ -1,4 +1,4 @@
-//! Handlers that run where the connection is, without waiting.
+//! Handlers that run on the connection's thread, without waiting.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -10,7 +10,7 @@ use crate::support::error::Result;
 use crate::work::batch::BatchRun;
 use crate::work::handler::{Backend, HandlerResult, Received, States};
 
-/// Such a handler of a backend, and how it is run.
+/// A blocking handler of a backend, and how to run it.
 pub trait Blocking<B: Backend>: Clone + Send + Sync + 'static {
     /// Runs it in the transaction.
     fn call(
@@ -20,7 +20,7 @@ pub trait Blocking<B: Backend>: Clone + Send + Sync + 'static {
         state: &States,
     ) -> impl Future<Output = HandlerResult<Option<String>>> + Send;
 
-    /// Receives a message with it: the row, the handler's effects and the answer are one transaction.
+    /// Receives a message with it. The row, the handler's effects and the answer are one transaction.
     fn receive(
         self,
         store: &B::Store,
@@ -28,7 +28,7 @@ pub trait Blocking<B: Backend>: Clone + Send + Sync + 'static {
         state: &States,
     ) -> impl Future<Output = Result<Received>> + Send;
 
-    /// Runs several, each in a transaction of its own, and reports each outcome.
+    /// Runs several, each in its own transaction, and reports each outcome.
     fn run_all(
         store: &B::Store,
         queue: Queue,
@@ -38,7 +38,7 @@ pub trait Blocking<B: Backend>: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// Where all handlers wait, there are none.
+/// A backend without blocking handlers.
 impl<B: Backend> Blocking<B> for Infallible {
     async fn call(self, _: &mut B::Tx, _: Arc<Message>, _: &States) -> HandlerResult<Option<String>> {
         match self {}

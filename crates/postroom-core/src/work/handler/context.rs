@@ -1,4 +1,4 @@
-//! What a handler is given besides the message's payload.
+//! What a handler gets besides the message's payload.
 
 use std::fmt;
 use std::future::Future;
@@ -14,10 +14,10 @@ use crate::support::error::Result;
 use crate::telemetry;
 use crate::work::handler::{Blocking, HandlerError, HandlerResult, State, States};
 
-/// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
+/// How long an async handler outside a worker may keep everybody else from writing to an embedded database.
 pub const HOLD_MAX: Duration = Duration::from_secs(5);
 
-/// A database, as handlers see it: what its transaction is and what they are lent of it.
+/// A database, as handlers see it: its transaction, and the connection that they borrow.
 ///
 /// Implemented by the backends of this crate; its shape may change in any release.
 ///
@@ -31,7 +31,7 @@ pub const HOLD_MAX: Duration = Duration::from_secs(5);
 /// #[event("order.placed")]
 /// struct OrderPlaced { order: u64 }
 ///
-/// // A handler that uses no tables of its own works on every database.
+/// // A handler that uses no tables works on every database.
 /// async fn placed<B: Backend>(ctx: &mut Ctx<B>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     println!("order {}, attempt {}", placed.order, ctx.attempt());
 ///     Ok(())
@@ -45,30 +45,32 @@ pub const HOLD_MAX: Duration = Duration::from_secs(5);
     note = "those are `Sqlite`, `Postgres`, `MySql`, `Mssql` and `Memory`, each with its feature"
 )]
 pub trait Backend: Sized + Send + Sync + 'static {
-    /// The store handlers run on.
+    /// The store that handlers run on.
     type Store: Store + HandledMarks + Clone;
     /// A transaction that owns its connection.
     type Tx: Send + 'static;
-    /// What a handler is lent of it.
+    /// The part of it that a handler borrows.
     type Conn<'t>: Send;
-    /// A handler that runs where the connection is, without waiting; uninhabited where there is no such thing.
+    /// A handler that runs on the connection's thread, without waiting. The type is uninhabited if the backend has
+    /// none.
     type Blocking: Blocking<Self>;
 
-    /// Begins a handler's transaction; it is held for at most `limit`.
+    /// Begins a handler's transaction, which is held for at most `limit`.
     fn begin(store: &Self::Store, limit: Duration) -> impl Future<Output = Result<Self::Tx>> + Send;
 
     /// Lends the connection.
     fn conn(tx: &mut Self::Tx) -> Self::Conn<'_>;
 
-    /// Puts a message into the outbox, in the handler's transaction.
+    /// Stores a message in the outbox, in the handler's transaction.
     fn enqueue(tx: &mut Self::Tx, message: NewMessage) -> impl Future<Output = Result<Stored>> + Send;
 
-    /// Puts the row of a message that arrived into the transaction and holds it there, or says what is known of it.
+    /// Adds the row of an incoming message to the transaction and holds it there, or returns what is known of the
+    /// message.
     fn arrive(tx: &mut Self::Tx, incoming: &Incoming, hold: Duration)
     -> impl Future<Output = Result<Admission>> + Send;
 
-    /// Keeps the answer of that service to a message with the message in the outbox; false when there is no such
-    /// message, or it has an answer.
+    /// Stores a service's answer with the message in the outbox. Returns false if there is no such message, or if it
+    /// has an answer.
     fn answer(
         tx: &mut Self::Tx,
         request: MessageId,
@@ -76,24 +78,24 @@ pub trait Backend: Sized + Send + Sync + 'static {
         response: &str,
     ) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Puts a mark on a message of that topic, there from the commit on; false when it is there already. While another
-    /// transaction is putting it, this waits for that to end.
+    /// Adds a mark to a message of that topic, valid from the commit on. Returns false if the mark exists. If another
+    /// transaction is adding it, this waits for that transaction to end.
     fn mark(tx: &mut Self::Tx, mark: &HandledMark, topic: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Acknowledges, if there is something to, and commits: an error means that nothing of it is stored, except one of
-    /// kind [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without an ack and without a mark may end with.
+    /// Acknowledges, if there is a lease, and commits. An error means that nothing is stored, except an error of kind
+    /// [`InDoubt`](crate::ErrorKind::InDoubt), which is possible in a transaction without an ack and without a mark.
     fn commit(tx: Self::Tx, ack: Option<Ack<'_>>) -> impl Future<Output = Result<()>> + Send;
 
-    /// Whether the handler held the transaction for longer than it may.
+    /// Returns whether the handler held the transaction for too long.
     fn overran(_: &Self::Tx) -> bool {
         false
     }
 
-    /// Undoes everything. False when the connection is gone, and the database undoes it without us.
+    /// Undoes everything. Returns false if the connection is gone; the database then rolls back by itself.
     fn roll_back(tx: Self::Tx) -> impl Future<Output = bool> + Send;
 
-    /// Ends a transaction in which nothing was written. An error means that what was read in it may not be there: on an
-    /// embedded database it may be a neighbour's that is committed together with this one.
+    /// Ends a transaction that wrote nothing. An error means that the data read in it may not exist: on an embedded
+    /// database it may come from another job that shares the commit.
     fn leave(tx: Self::Tx) -> impl Future<Output = Result<()>> + Send {
         async {
             Self::roll_back(tx).await;
@@ -101,27 +103,27 @@ pub trait Backend: Sized + Send + Sync + 'static {
         }
     }
 
-    /// Marks the handler's task, so that a call that would wait for itself can be told.
+    /// Marks the handler's task, so that a call that would wait for itself is detected.
     fn scope<F: Future + Send>(_: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send {
         handler
     }
 }
 
-/// What a transaction acknowledges: a message of that queue, under its lease, with an answer or without.
+/// What a transaction acknowledges: a message of a queue, under its lease, with or without an answer.
 pub type Ack<'l> = (Queue, &'l Lease, Option<String>);
 
-/// What became of a message that a blocking handler was to receive.
+/// The result when a blocking handler receives a message.
 #[derive(Debug)]
 pub enum Received {
     /// It was handled, and everything is stored.
     Handled(Option<String>),
     /// The handler failed; nothing is stored.
     Failed(HandlerError),
-    /// It was not for the handler.
+    /// The handler was not called.
     Not(Admission),
 }
 
-/// What an async handler is given: the message, its own transaction, and the outbox bound to it.
+/// What an async handler gets: the message, its own transaction, and the outbox of the same database.
 ///
 /// ```
 /// use postroom::{Ctx, Event, HandlerError, Handlers};
@@ -148,9 +150,9 @@ pub enum Received {
 /// ```
 pub struct Ctx<B: Backend> {
     pub(crate) store: B::Store,
-    /// For so long a transaction may be held.
+    /// How long a transaction may be held.
     pub(crate) hold_max: Duration,
-    /// None until the handler first asks for it.
+    /// `None` until the handler first asks for it.
     #[doc(hidden)]
     pub tx: Option<B::Tx>,
     #[doc(hidden)]
@@ -161,17 +163,17 @@ pub struct Ctx<B: Backend> {
 }
 
 impl<B: Backend> Ctx<B> {
-    /// Without a transaction yet.
+    /// Creates a context without a transaction.
     #[doc(hidden)]
     pub fn new(store: &B::Store, hold_max: Duration, message: Arc<Message>, state: &States) -> Self {
         let (store, state, cancelled) = (store.clone(), state.clone(), CancellationToken::new());
         Self { store, hold_max, tx: None, message, state, cancelled }
     }
 
-    /// The connection: what is written here commits with the message's ack, or not at all.
+    /// Returns the connection. What is written through it commits with the message's ack, or not at all.
     ///
-    /// The transaction begins with the first call: call other services before it, not while it is open. A handler that
-    /// never asks for it takes no connection.
+    /// The first call begins the transaction. Call other services before it, not while it is open. A handler that never
+    /// calls this uses no connection.
     pub async fn tx(&mut self) -> Result<B::Conn<'_>> {
         Ok(B::conn(self.begun().await?))
     }
@@ -191,43 +193,45 @@ impl<B: Backend> Ctx<B> {
         Ok(self.tx.insert(tx))
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// What travelled beside the payload.
+    /// Returns the headers of the message.
     pub fn headers(&self) -> &Headers {
         &self.message.headers
     }
 
-    /// What the message belongs to, if it says so. What the handler enqueues belongs to the same unless told otherwise.
+    /// Returns the correlation id of the message, if it has one. Messages that the handler enqueues get the same id by
+    /// default.
     pub fn correlation_id(&self) -> Option<&str> {
         self.message.correlation_id.as_deref()
     }
 
-    /// The how-manieth attempt this is, from one.
+    /// Returns the number of this attempt, starting at one.
     pub fn attempt(&self) -> u32 {
         self.message.attempts + 1
     }
 
-    /// A value given to the worker with [`Handlers::state`](crate::Handlers::state). As an argument of the handler, a
-    /// [`State`] that is missing is found when the worker starts.
+    /// Returns a value that was added to the worker with [`Handlers::state`](crate::Handlers::state). If a handler
+    /// takes a [`State`] as an argument instead, a missing value is found when the worker starts.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<State<T>> {
         self.state.get()
     }
 
-    /// Fires when the work is in vain: the lease could not be renewed and ends soon, the time to handle it is almost
-    /// over, or the worker has to stop now. There is a moment left to end well; then the handler is dropped.
+    /// Returns a token that fires when the work has become useless: the lease could not be renewed and ends soon, the
+    /// time limit is almost over, or the worker has to stop now. The handler then has a moment to finish before it is
+    /// dropped.
     pub fn cancelled(&self) -> CancellationToken {
         self.cancelled.clone()
     }
 
-    /// Puts a message into the outbox of the same database; it is stored if and only if this handler succeeds.
+    /// Stores a message in the outbox of the same database. It is stored if and only if this handler succeeds.
     pub async fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?.because_of(&self.message);
         message.check()?;
-        // Here: the database may have a thread of its own, which knows nothing of the handler's span.
+        // This happens here because the database may use a separate thread, which does not know the handler's span.
         let message = telemetry::into_traced(message);
         let told = telemetry::Enqueued::of(std::slice::from_ref(&message));
         let stored = B::enqueue(self.begun().await?, message).await?;

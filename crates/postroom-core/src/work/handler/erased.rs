@@ -43,7 +43,7 @@ pub trait Handle<B: Backend, P: Payload>: Send + Sync + 'static {
     /// Handles one message.
     fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> impl Future<Output = HandlerResult<P::Reply>> + Send;
 
-    /// Which states it takes.
+    /// Returns the states that it takes.
     #[doc(hidden)]
     fn needed(&self) -> Vec<Needed> {
         Vec::new()

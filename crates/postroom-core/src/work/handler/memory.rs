@@ -1,4 +1,4 @@
-//! Handlers on the in-memory store: what they enqueue is kept until they succeed.
+//! Handlers on the in-memory store. The messages that they enqueue are kept until they succeed.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use crate::work::handler::{Ack, Backend};
 #[derive(Debug)]
 pub enum Memory {}
 
-/// A handler's transaction on the in-memory store. There are no tables to write to but the outbox.
+/// A handler's transaction on the in-memory store. The outbox is the only table to write to.
 #[derive(Debug)]
 pub struct MemoryTx {
     store: MemoryStore,
     enqueued: Vec<NewMessage>,
     answers: Vec<(WorkItemId, String)>,
-    /// Dropped without a commit, this is undone.
+    /// Undone if it is dropped without a commit.
     arrived: Option<Arrived>,
-    /// So is this.
+    /// Undone in the same way.
     marked: Option<Held>,
 }
 

@@ -1,4 +1,4 @@
-//! Runs claimed messages through their handlers: the worker's filling for the inbox, and for what the outbox handles
+//! Runs claimed messages through their handlers, for workers of the inbox, and for messages that the outbox handles
 //! here.
 
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ pub(crate) struct Runner<B: Backend> {
     handlers: Arc<Handlers<B>>,
     places: Places,
     slots: Slots,
-    /// Topics whose handlers held the transaction too long before: they get more time.
+    /// Topics whose handlers held the transaction for too long. They get more time.
     slow: Mutex<HashSet<String>>,
 }
 
@@ -55,7 +55,7 @@ impl<B: Backend> Runner<B> {
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &BatchRun) {
         let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
         let endpoint = self.slots.endpoints.slots(&message.topic);
-        // First its topic's and its endpoint's, then ours: slow handlers take no place from the others.
+        // Acquire the slots of the topic and the endpoint first, so that slow handlers take no slots from the others.
         let waiting = async {
             let topic = place.slots().acquire().await;
             let endpoint = OptionFuture::from(endpoint.as_ref().map(|endpoint| endpoint.acquire())).await;
@@ -66,7 +66,7 @@ impl<B: Backend> Runner<B> {
             () = run.over(&lost) => return run.report(lease, Outcome::Release),
             permits = waiting => permits,
         };
-        // Its handlers may be left alone since it was claimed: then it waits in line.
+        // The topic may be held since the message was claimed; then it goes back to the queue.
         if !run.enter(&lease, &place) {
             return run.report(lease, Outcome::Release);
         }
@@ -81,8 +81,8 @@ impl<B: Backend> Runner<B> {
     }
 
     async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &BatchRun) -> Outcome {
-        // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure. When it
-        // happens time after time, it may be the message's after all.
+        // A deadlock, a broken connection, or another job that failed the shared commit is not the message's failure.
+        // If it happens repeatedly, it may be the message's failure after all.
         let attempt = || self.attempt(lease, message.clone(), handler, run);
         let tried = retry(attempt, |error, _| {
             telemetry::handled_again(self.store.name(), self.queue, &message, error);
@@ -91,7 +91,7 @@ impl<B: Backend> Runner<B> {
         tried.await.unwrap_or_else(|error| Outcome::of_database(&error))
     }
 
-    /// Runs the handler once. An error is the database's, not the handler's.
+    /// Runs the handler once. An error comes from the database, not from the handler.
     async fn attempt(
         &self,
         lease: &Lease,
@@ -108,7 +108,7 @@ impl<B: Backend> Runner<B> {
             let mut handling = pin!(AssertUnwindSafe(handling).catch_unwind());
             tokio::select! {
                 handled = &mut handling => Some(handled),
-                // Who listens for it has a moment to end well.
+                // A handler that listens for the token has a moment to finish.
                 () = cancelled.cancelled() => tokio::time::timeout(run.notice(), handling).await.ok(),
             }
         };
@@ -117,14 +117,15 @@ impl<B: Backend> Runner<B> {
             self.is_slow_from_now_on(&message.topic);
         }
         let failure = match handled {
-            // In the middle of a statement, perhaps: what the connection says next nobody knows. Dropped, it is closed.
+            // The handler may have been in the middle of a statement, so the connection cannot be reused. Dropping
+            // closes it.
             None => return Ok(Outcome::Release),
             Some(Ok(Err(error))) => error,
             Some(Err(panic)) => HandlerError::panicked(panic.as_ref()),
             Some(Ok(Ok(response))) => {
                 let concluded = ack_and_commit(ctx, self.queue, lease, response).await;
                 if concluded.is_err() {
-                    // Perhaps because it was held too long: more time next time does no harm.
+                    // The transaction may have been held for too long. More time next time does no harm.
                     self.is_slow_from_now_on(&message.topic);
                 }
                 return concluded;
@@ -137,7 +138,7 @@ impl<B: Backend> Runner<B> {
         let (cause, has_said_when) = (failure.cause(), failure.retry_delay().is_some());
         match cause.whose() {
             _ if failure.is_terminal() => Ok(failure.into()),
-            // It ended because it was told to: no failure of the message.
+            // It ended because it was cancelled. That is no failure of the message.
             Whose::Message | Whose::Place if cancelled.is_cancelled() => Ok(Outcome::Release),
             Whose::Ours if cause == Cause::DatabaseConflict && !overran => {
                 Err(Error::new(ErrorKind::NotCommitted, failure.into_why()))
@@ -148,7 +149,7 @@ impl<B: Backend> Runner<B> {
         }
     }
 
-    /// A rolling deploy is no error: the topic is left alone until somebody handles it.
+    /// A missing handler is normal during a rolling deploy: the topic is held until somebody handles it.
     fn nobody_handles(&self, lease: Lease, message: &Message, run: &BatchRun) {
         if !run.enter(&lease, &self.place(&Place::of(message))) {
             return run.report(lease, Outcome::Release);
@@ -161,7 +162,7 @@ impl<B: Backend> Runner<B> {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned());
     }
 
-    /// An async handler keeps everybody else from writing on an embedded database: not for longer than this.
+    /// Limits how long an async handler keeps everybody else from writing to an embedded database.
     fn hold_max(&self, topic: &str, lease: Duration) -> Duration {
         let is_slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner).contains(topic);
         if is_slow { lease / 3 } else { (lease / 3).min(Duration::from_secs(1)) }
@@ -200,7 +201,7 @@ impl<B: Backend> Process for Runner<B> {
             let state = &self.handlers.state;
             let blocking = async {
                 if !blocking.is_empty() {
-                    // They run one after the other: all of them take one slot.
+                    // They run one after the other, so all of them take one slot.
                     let _permit = tokio::select! {
                         permit = self.slots.all.acquire() => permit.ok(),
                         () = run.stop.cancelled() => None,
@@ -213,8 +214,8 @@ impl<B: Backend> Process for Runner<B> {
     }
 }
 
-/// Ends a message that was handled: the answer goes to whoever waits for it and is kept with the message, in the
-/// handler's transaction.
+/// Acknowledges a message that was handled. The answer is sent to the service that waits for it and stored with the
+/// message, in the handler's transaction.
 pub(crate) async fn ack_and_commit<B: Backend>(
     mut ctx: Ctx<B>,
     queue: Queue,
@@ -225,7 +226,7 @@ pub(crate) async fn ack_and_commit<B: Backend>(
     if let Some(answer) = answer_to(&message, response.as_deref()) {
         ctx.enqueue(answer).await?;
     }
-    // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
+    // Without a transaction, the ack can share the transaction of a batch.
     let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
     match B::commit(tx, Some((queue, lease, response))).await {
         Ok(()) => Ok(Outcome::Settled),

@@ -41,7 +41,7 @@ pub(super) struct Dismiss {
 }
 
 impl Dismiss {
-    /// None when nothing is to be changed.
+    /// Returns `None` in a dry run.
     fn dismissal(&self) -> Result<Option<Operator>, Refusal> {
         if self.dry_run {
             return Ok(None);

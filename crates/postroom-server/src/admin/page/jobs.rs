@@ -80,7 +80,7 @@ mod tests {
         // The job has started, and then the caller goes away.
         tokio::select! {
             biased;
-            _ = job => panic!("it was not told to begin"),
+            _ = job => panic!("the job ended before it was allowed to start"),
             () = std::future::ready(()) => {}
         }
         let beside = jobs.run(Queue::Outbox, async { Ok(()) }).await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::{Rights, Token, generate};
 use super::{Node, request};
 
-/// Whoever may enqueue sees that there is an answer; the answer itself is a payload.
+/// A token that may enqueue shows that there is an answer. The answer itself is a payload.
 #[tokio::test]
 async fn the_answer_is_only_for_tokens_that_may_see_payloads() {
     let node = Node::new();

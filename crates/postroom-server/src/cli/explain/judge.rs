@@ -335,7 +335,7 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
     }
     if seen.crashes > 0 {
         let crashes = output::count(u64::from(seen.crashes), "worker");
-        let is = format!("{crashes} died while handling it, so it is tried separately, one such message at a time.");
+        let is = format!("{crashes} died while handling it, so it is tried separately, one suspect message at a time.");
         return Answer::new("claimed-alone", is)
             .since(Some(since))
             .next(format!(

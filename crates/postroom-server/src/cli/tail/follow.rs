@@ -15,13 +15,13 @@ use super::{Event, Happened};
 const PAGE: usize = 1000;
 /// The queries per poll. The follower catches up with a faster queue later.
 const PAGES_MAX: usize = 20;
-/// What was finished within this time before the last look may become visible only now.
+/// A row that was finished this long before the last poll may become visible only now.
 const OVERLAP: Duration = Duration::from_secs(2);
-/// A number that was skipped is waited for so long; its transaction may have been rolled back.
+/// How long to wait for a skipped number. Its transaction may have been rolled back.
 const GAP_TIME: Duration = Duration::from_secs(10);
-/// Before anything was finished.
+/// The time before anything was finished.
 const NEVER: Timestamp = Timestamp::from_micros(0);
-/// So many skipped numbers are kept.
+/// The most skipped numbers that are kept.
 const GAPS_MAX: usize = 500;
 
 /// A position in a sequence of numbers.
@@ -38,9 +38,9 @@ pub(super) struct Follower {
     show_payload: bool,
     rows: Numbers,
     failures: Numbers,
-    /// When the last one that was told was finished, by state.
+    /// The finish time of the last reported row, by state.
     finished: HashMap<State, Timestamp>,
-    /// What was told of the last moments: row and time.
+    /// The rows reported in the last moments, with their times.
     told: HashSet<(i64, Timestamp)>,
 }
 
@@ -52,7 +52,7 @@ const FINISHED: [(State, Happened); 4] = [
 ];
 
 impl Follower {
-    /// Begins with what happens from now on.
+    /// Starts with what happens from now on.
     pub(super) async fn begin(queue: Queue, verbs: WorkQueue, show_payload: bool) -> Result<Self> {
         let last = |number: Option<i64>| Numbers { last: number.unwrap_or(0), gaps: BTreeMap::new() };
         let newest = verbs.newest().await?;
@@ -60,14 +60,14 @@ impl Follower {
         let (finished, told) = (HashMap::new(), HashSet::new());
         let mut follower = Self { queue, verbs, show_payload, rows, failures, finished, told };
         for (state, happened) in FINISHED {
-            // What is there already is known, not news.
+            // Existing rows are known, so they are not reported.
             follower.finished.insert(state, newest.finished_at(state).unwrap_or(NEVER));
             follower.finished_in(state, happened).await?;
         }
         Ok(follower)
     }
 
-    /// What has happened since the last look.
+    /// Returns what has happened since the last poll.
     pub(super) async fn look(&mut self, interval: Duration) -> Result<Vec<Event>> {
         let patience = u32::try_from(GAP_TIME.as_millis() / interval.as_millis().max(1)).unwrap_or(u32::MAX);
         let mut events = Vec::new();
@@ -125,7 +125,7 @@ impl Follower {
 }
 
 impl Numbers {
-    /// The last number, and what was skipped before it.
+    /// Returns the last number, and the skipped numbers before it.
     fn place(&self) -> (i64, Vec<i64>) {
         (self.last, self.gaps.keys().copied().collect())
     }

@@ -13,11 +13,11 @@ use super::super::stats::Counts;
 use crate::open::Opened;
 use crate::output;
 
-/// Rates are those of this time.
+/// The time span of the rates.
 const WINDOW: Duration = Duration::from_secs(10);
-/// So many rows at most tell a rate.
+/// The most rows that are read for a rate.
 const RATE_ROWS: usize = 5000;
-/// So many rows at most, those in front, tell which topics wait or are dead.
+/// The most rows, from the front of the queue, that are read to count ready or dead messages by topic.
 const SAMPLE_ROWS: usize = 20_000;
 const NAMES_SHOWN: usize = 5;
 const ERRORS_SHOWN: usize = 5;
@@ -102,7 +102,8 @@ impl View {
     }
 }
 
-/// Events a second since then. When there are more of them than are looked at, their own span counts.
+/// Returns the events per second since then. If there were more events than rows to read, it uses the time span of
+/// those rows.
 fn rate(passed: Passed, since: Timestamp, now: Timestamp) -> f64 {
     let is_all = passed.messages < RATE_ROWS as u64;
     let from = passed.first_at.filter(|_| !is_all).unwrap_or(since);
@@ -110,7 +111,7 @@ fn rate(passed: Passed, since: Timestamp, now: Timestamp) -> f64 {
 }
 
 fn per_second(count: u64, from: i64, to: i64) -> f64 {
-    // Counts and spans of seconds in microseconds: both far below what a float holds exactly.
+    // The counts and the microseconds are far below what a float holds exactly.
     #[allow(clippy::cast_precision_loss)]
     let rate = count as f64 * 1e6 / (to - from).max(1) as f64;
     (rate * 10.0).round() / 10.0
