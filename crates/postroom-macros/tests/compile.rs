@@ -1,7 +1,7 @@
 //! What the macros take, and what they say about what they do not take.
 
 #[path = "pass/all_at_once.rs"]
-#[allow(clippy::unwrap_used, reason = "it is a test")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod all_at_once;
 #[path = "pass/trees.rs"]
 mod trees;
