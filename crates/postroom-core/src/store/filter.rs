@@ -60,61 +60,33 @@ impl Filter {
         Self::all().only([seq]).limit(1)
     }
 
-    /// Selects only rows in this state.
-    #[must_use]
-    pub fn state(mut self, state: State) -> Self {
-        self.state = Some(state);
-        self
-    }
+    crate::setters! {
+        /// Selects only rows in this state.
+        pub fn state(mut self, state: State) { self.state = Some(state); }
 
-    /// Selects only rows with this topic.
-    #[must_use]
-    pub fn topic(mut self, topic: impl Into<String>) -> Self {
-        self.topic = Some(topic.into());
-        self
-    }
+        /// Selects only rows with this topic.
+        pub fn topic(mut self, topic: impl Into<String>) { self.topic = Some(topic.into()); }
 
-    /// Selects only rows to this destination (outbox) or from this source (inbox).
-    #[must_use]
-    pub fn party(mut self, service: impl Into<String>) -> Self {
-        self.party = Some(service.into());
-        self
-    }
+        /// Selects only rows to this destination (outbox) or from this source (inbox).
+        pub fn party(mut self, service: impl Into<String>) { self.party = Some(service.into()); }
 
-    /// Selects only rows that were finished at this time or later.
-    #[must_use]
-    pub fn finished_since(mut self, time: Timestamp) -> Self {
-        self.finished_since = Some(time);
-        self
-    }
+        /// Selects only rows that were finished at this time or later.
+        pub fn finished_since(mut self, time: Timestamp) { self.finished_since = Some(time); }
 
-    /// Selects only rows after this number, for paging.
-    #[must_use]
-    pub fn after(mut self, seq: i64) -> Self {
-        self.after = Some(seq);
-        self
-    }
+        /// Selects only rows after this number, for paging.
+        pub fn after(mut self, seq: i64) { self.after = Some(seq); }
 
-    /// Selects only rows up to this number.
-    #[must_use]
-    pub fn up_to(mut self, seq: i64) -> Self {
-        self.up_to = Some(seq);
-        self
-    }
+        /// Selects only rows up to this number.
+        pub fn up_to(mut self, seq: i64) { self.up_to = Some(seq); }
 
-    /// Restricts the selection to the rows with these numbers. They are looked up by number, so the number of other
-    /// rows does not matter.
-    #[must_use]
-    pub fn only(mut self, seqs: impl IntoIterator<Item = i64>) -> Self {
-        self.only = Some(Arc::new(seqs.into_iter().collect()));
-        self
-    }
+        /// Restricts the selection to the rows with these numbers. They are looked up by number, so the number of other
+        /// rows does not matter.
+        pub fn only(mut self, seqs: impl IntoIterator<Item = i64>) {
+            self.only = Some(Arc::new(seqs.into_iter().collect()));
+        }
 
-    /// Selects at most this many rows.
-    #[must_use]
-    pub fn limit(mut self, rows: usize) -> Self {
-        self.limit = rows;
-        self
+        /// Selects at most this many rows.
+        pub fn limit(mut self, rows: usize) { self.limit = rows; }
     }
 
     pub(crate) fn accepts(&self, record: &Record) -> bool {

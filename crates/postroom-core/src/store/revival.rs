@@ -36,25 +36,15 @@ impl Revival {
         Self::default()
     }
 
-    /// Sets a new time to live, which begins when they can be claimed. Expired messages need one.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
+    crate::setters! {
+        /// Sets a new time to live, which begins when they can be claimed. Expired messages need one.
+        pub fn ttl(mut self, ttl: Duration) { self.ttl = Some(ttl); }
 
-    /// Delays the first of them by this time.
-    #[must_use]
-    pub fn after(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
-    }
+        /// Delays the first of them by this time.
+        pub fn after(mut self, delay: Duration) { self.delay = delay; }
 
-    /// Limits how many can be claimed per second. The delay of each message grows accordingly.
-    #[must_use]
-    pub fn per_second(mut self, messages: u32) -> Self {
-        self.per_second = Some(messages);
-        self
+        /// Limits how many can be claimed per second. The delay of each message grows accordingly.
+        pub fn per_second(mut self, messages: u32) { self.per_second = Some(messages); }
     }
 
     pub(crate) fn check(&self) -> Result<()> {

@@ -126,89 +126,52 @@ impl<E: Engine> ServerOptions<E> {
         Box::pin(ServerStore::open(self.target, self.settings.checked()?)).await
     }
 
-    /// The name of this store in logs. The default is the name of the database.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.settings.name = name.into();
-        self
-    }
+    crate::setters! {
+        /// The name of this store in logs. The default is the name of the database.
+        pub fn name(mut self, name: impl Into<String>) { self.settings.name = name.into(); }
 
-    /// The names of the tables. The defaults are `infra.outbox` and `infra.inbox` on PostgreSQL, `infra_outbox` and
-    /// `infra_inbox` on MySQL and MariaDB, `infra.Outbox` and `infra.Inbox` on SQL Server.
-    #[must_use]
-    pub fn tables(mut self, tables: TableNames) -> Self {
-        self.settings.tables = tables;
-        self
-    }
+        /// The names of the tables. The defaults are `infra.outbox` and `infra.inbox` on PostgreSQL, `infra_outbox` and
+        /// `infra_inbox` on MySQL and MariaDB, `infra.Outbox` and `infra.Inbox` on SQL Server.
+        pub fn tables(mut self, tables: TableNames) { self.settings.tables = tables; }
 
-    /// Whether to create the tables and indexes if they are missing. The default is no.
-    #[must_use]
-    pub fn deploy_schema(mut self, deploy: bool) -> Self {
-        self.settings.deploy_schema = deploy;
-        self
-    }
+        /// Whether to create the tables and indexes if they are missing. The default is no.
+        pub fn deploy_schema(mut self, deploy: bool) { self.settings.deploy_schema = deploy; }
 
-    /// The most connections for handlers. The default is 16. A handler that writes has one while it runs. The store's
-    /// own statements have as many more, but at least two and at most six; on PostgreSQL one more connection listens.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.settings.connections = connections;
-        self
-    }
+        /// The most connections for handlers. The default is 16. A handler that writes has one while it runs. The
+        /// store's own statements have as many more, but at least two and at most six; on PostgreSQL one more
+        /// connection listens.
+        pub fn connections(mut self, connections: usize) { self.settings.connections = connections; }
 
-    /// How long an unused connection is kept. The default is 10 minutes.
-    #[must_use]
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.settings.idle = idle;
-        self
-    }
+        /// How long an unused connection is kept. The default is 10 minutes.
+        pub fn idle(mut self, idle: Duration) { self.settings.idle = idle; }
 
-    /// How long a statement may take before its connection is closed. The default is one minute. A server that died
-    /// silently, or one behind a broken network, never answers.
-    #[must_use]
-    pub fn answer_within(mut self, patience: Duration) -> Self {
-        self.settings.patience = patience;
-        self
-    }
+        /// How long a statement may take before its connection is closed. The default is one minute. A server that died
+        /// silently, or one behind a broken network, never answers.
+        pub fn answer_within(mut self, patience: Duration) { self.settings.patience = patience; }
 
-    /// Enqueues an event under this topic, in the same transaction, whenever a message becomes a dead letter.
-    #[must_use]
-    pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
-        self.settings.dead_letter_topic = Some(topic.into());
-        self
-    }
+        /// Enqueues an event under this topic, in the same transaction, whenever a message becomes a dead letter.
+        pub fn dead_letters(mut self, topic: impl Into<String>) {
+            self.settings.dead_letter_topic = Some(topic.into());
+        }
 
-    /// Uses another clock than the server's, for tests.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.settings.clock = clock;
-        self
-    }
+        /// Uses another clock than the server's, for tests.
+        pub fn clock(mut self, clock: Clock) { self.settings.clock = clock; }
 
-    /// Runs every operation between BEGIN and COMMIT, even if one statement could do it, for a test that watches
-    /// commits.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn in_transactions(mut self) -> Self {
-        self.settings.statements_alone = false;
-        self
-    }
+        /// Runs every operation between BEGIN and COMMIT, even if one statement could do it, for a test that watches
+        /// commits.
+        #[cfg(feature = "testing")]
+        pub fn in_transactions(mut self) { self.settings.statements_alone = false; }
 
-    /// How long this machine's clock stands in for the server's clock, for a test that cannot wait for a minute.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn hear_again_after(mut self, span: Duration) -> Self {
-        self.settings.hear_again_after = span;
-        self
-    }
+        /// How long this machine's clock stands in for the server's clock, for a test that cannot wait for a minute.
+        #[cfg(feature = "testing")]
+        pub fn hear_again_after(mut self, span: Duration) { self.settings.hear_again_after = span; }
 
-    /// Removes a guard, for a test that shows what happens without it.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn sabotage(mut self, sabotage: Option<crate::store::sabotage::Sabotage>) -> Self {
-        use crate::store::sabotage::Sabotage;
-        self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some(E::NO_FENCE);
-        self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
-        self
+        /// Removes a guard, for a test that shows what happens without it.
+        #[cfg(feature = "testing")]
+        pub fn sabotage(mut self, sabotage: Option<crate::store::sabotage::Sabotage>) {
+            use crate::store::sabotage::Sabotage;
+            self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some(E::NO_FENCE);
+            self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
+        }
     }
 }

@@ -75,76 +75,38 @@ impl SqliteOptions {
         }
     }
 
-    /// The name of the store in logs. The default is the name of the file.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
+    crate::setters! {
+        /// The name of the store in logs. The default is the name of the file.
+        pub fn name(mut self, name: impl Into<String>) { self.name = name.into(); }
 
-    /// The names of the tables.
-    #[must_use]
-    pub fn tables(mut self, tables: TableNames) -> Self {
-        self.tables = tables;
-        self
-    }
+        /// The names of the tables.
+        pub fn tables(mut self, tables: TableNames) { self.tables = tables; }
 
-    /// What survives a power cut. The default is everything.
-    #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
+        /// What survives a power cut. The default is everything.
+        pub fn durability(mut self, durability: Durability) { self.durability = durability; }
 
-    /// Whether to create missing tables. The default is no: then they must exist.
-    #[must_use]
-    pub fn deploy_schema(mut self, deploy: bool) -> Self {
-        self.deploy_schema = deploy;
-        self
-    }
+        /// Whether to create missing tables. The default is no: then they must exist.
+        pub fn deploy_schema(mut self, deploy: bool) { self.deploy_schema = deploy; }
 
-    /// Whether to create a missing file. The default is yes.
-    #[must_use]
-    pub fn create_file(mut self, create: bool) -> Self {
-        self.create_file = create;
-        self
-    }
+        /// Whether to create a missing file. The default is yes.
+        pub fn create_file(mut self, create: bool) { self.create_file = create; }
 
-    /// The clock that the store uses.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
+        /// The clock that the store uses.
+        pub fn clock(mut self, clock: Clock) { self.clock = clock; }
 
-    /// Enqueues an event under this topic, in the same transaction, whenever a message becomes a dead letter.
-    #[must_use]
-    pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
-        self.dead_letter_topic = Some(topic.into());
-        self
-    }
+        /// Enqueues an event under this topic, in the same transaction, whenever a message becomes a dead letter.
+        pub fn dead_letters(mut self, topic: impl Into<String>) { self.dead_letter_topic = Some(topic.into()); }
 
-    /// How long the writer thread stays without work, at most. The default is 10 s. It starts again by itself, and ends
-    /// sooner if it had little to do.
-    #[must_use]
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.idle = idle;
-        self
-    }
+        /// How long the writer thread stays without work, at most. The default is 10 s. It starts again by itself, and
+        /// ends sooner if it had little to do.
+        pub fn idle(mut self, idle: Duration) { self.idle = idle; }
 
-    /// Whether to watch the file for commits of other processes. The default is yes. Workers also poll.
-    #[must_use]
-    pub fn watch(mut self, watch: bool) -> Self {
-        self.watch = watch;
-        self
-    }
+        /// Whether to watch the file for commits of other processes. The default is yes. Workers also poll.
+        pub fn watch(mut self, watch: bool) { self.watch = watch; }
 
-    /// Removes a guard, to show that a test notices it.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn sabotage(mut self, sabotage: Option<Sabotage>) -> Self {
-        self.sabotage = sabotage;
-        self
+        /// Removes a guard, to show that a test notices it.
+        #[cfg(feature = "testing")]
+        pub fn sabotage(mut self, sabotage: Option<Sabotage>) { self.sabotage = sabotage; }
     }
 
     /// Examines the file without opening a store: what about it can lose messages or hold them up. Nothing is created
