@@ -87,6 +87,7 @@ pub(crate) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -
 }
 
 /// The statements and answers of one of our connections, through the driver: the same on every server behind sqlx.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 macro_rules! conversation {
     ($row:ty) => {
         async fn say(&mut self, text: &'static str) -> Result<()> {
@@ -106,6 +107,7 @@ macro_rules! conversation {
         }
     };
 }
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) use conversation;
 
 /// A number that a server sent as text.
