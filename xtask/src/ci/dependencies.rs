@@ -17,6 +17,8 @@ const OFFLINE: [&str; 3] = ["bans", "licenses", "sources"];
 pub(super) fn check() -> Result<()> {
     step("dependencies", "cargo deny check", || {
         let deny = installed()?;
+        // The check reads the manifests of all platforms, and the builds fetch only what this one needs.
+        succeed(&mut run::cargo(["fetch", "--locked"]))?;
         let fetched = deny_here(&deny).args(["fetch", "db"]).output().context("cannot start cargo-deny")?;
         let mut check = deny_here(&deny);
         // Two versions of one crate are only a warning, for people who run it by hand.
