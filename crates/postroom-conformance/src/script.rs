@@ -17,7 +17,7 @@ use crate::harness::{Stage, Testable};
 pub struct Call {
     /// The message.
     pub message: Arc<Message>,
-    /// The how-manieth attempt it is.
+    /// The number of this attempt, starting at one.
     pub attempt: u32,
     /// Ends when the work is in vain.
     pub cancelled: BoxFuture<'static, ()>,

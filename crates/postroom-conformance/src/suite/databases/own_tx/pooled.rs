@@ -18,44 +18,37 @@ fn config(stage: &Stage<Postgres>) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+/// Whatever pool the transaction comes from, it commits everything or nothing.
+macro_rules! taken {
+    ($stage:ident, $pool:ident) => {{
+        let lease = $stage.side(Queue::Inbox).leased("a").await?;
+        for commits in [false, true] {
+            let mut client = $pool.get().await?;
+            let mut tx = client.transaction().await?;
+            let _enqueued = $stage.outbox.enqueue_in(&mut tx, NewMessage::new("a", "")).await?;
+            $stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
+            $stage.inbox.ack_in(&mut tx, &lease, None).await?;
+            if commits {
+                tx.commit().await?;
+            } else {
+                tx.rollback().await?;
+            }
+            stored($stage, commits).await?;
+        }
+        Ok(())
+    }};
+}
+
 pub(super) async fn a_transaction_of_deadpool_is_taken(stage: &Stage<Postgres>) -> Verdict {
     let manager = deadpool_postgres::Manager::new(config(stage)?, NoTls);
     let pool = deadpool_postgres::Pool::builder(manager).max_size(1).build()?;
-    let lease = stage.side(Queue::Inbox).leased("a").await?;
-    for commits in [false, true] {
-        let mut client = pool.get().await?;
-        let mut tx = client.transaction().await?;
-        let _enqueued = stage.outbox.enqueue_in(&mut tx, NewMessage::new("a", "")).await?;
-        stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
-        stage.inbox.ack_in(&mut tx, &lease, None).await?;
-        if commits {
-            tx.commit().await?;
-        } else {
-            tx.rollback().await?;
-        }
-        stored(stage, commits).await?;
-    }
-    Ok(())
+    taken!(stage, pool)
 }
 
 pub(super) async fn a_transaction_of_bb8_is_taken(stage: &Stage<Postgres>) -> Verdict {
     let manager = PostgresConnectionManager::new(config(stage)?, NoTls);
     let pool = bb8::Pool::builder().max_size(1).build(manager).await?;
-    let lease = stage.side(Queue::Inbox).leased("a").await?;
-    for commits in [false, true] {
-        let mut client = pool.get().await?;
-        let mut tx = client.transaction().await?;
-        let _enqueued = stage.outbox.enqueue_in(&mut tx, NewMessage::new("a", "")).await?;
-        stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
-        stage.inbox.ack_in(&mut tx, &lease, None).await?;
-        if commits {
-            tx.commit().await?;
-        } else {
-            tx.rollback().await?;
-        }
-        stored(stage, commits).await?;
-    }
-    Ok(())
+    taken!(stage, pool)
 }
 
 /// All of what the transaction did, or nothing.
