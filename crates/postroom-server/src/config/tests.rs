@@ -193,3 +193,20 @@ fn every_variable_with_a_secret_is_known() {
         assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected, "{text}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_database_url_in_a_file_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("database.url");
+    std::fs::write(&file, "postgres://postroom:pw@127.0.0.1/orders\n").unwrap();
+    let config = read(&format!("[store]\nurl = {{ file = {file:?} }}\n"), &[]).unwrap();
+    for (mode, allowed) in [(0o600, true), (0o640, true), (0o644, false), (0o660, false), (0o602, false)] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let told = config.database().err().map(|error| error.to_string());
+        let expected = format!("others can read or change it (mode {mode:o}); set the mode to 600 or 640");
+        assert_eq!(told.is_none(), allowed, "{mode:o}: {told:?}");
+        assert!(told.is_none_or(|told| told.contains(&expected) && !told.contains("pw")), "{mode:o}");
+    }
+}

@@ -131,18 +131,18 @@ async fn a_story_tells_every_attempt_and_who_holds_it() {
 #[tokio::test]
 async fn what_others_answered_is_shown_only_to_those_who_may_see_payloads() {
     let node = Node::new();
-    node.give_up("a", &["it answered 422\nAda is unknown", "it answered 422\nBob is unknown"]).await;
+    node.give_up("a", &["it answered 422\nIvy is unknown", "it answered 422\nTom is unknown"]).await;
     let group = group_in(&node.view("failed").await, "it answered #</span></a>");
     for path in ["failed", "message?row=1", &format!("failed?group={group}"), "failed?q=answered"] {
         let html = node.view(path).await;
         assert!(html.contains("it answered") && !html.contains("unknown"), "{path}: {html}");
     }
-    assert!(node.view("failed?q=Ada").await.contains("No message matches."), "a search would tell it as well");
-    assert_eq!(node.act("revive", json!({ "q": "ada", "dryRun": true })).await.json()["messages"], 0);
+    assert!(node.view("failed?q=Ivy").await.contains("No message matches."), "a search would tell it as well");
+    assert_eq!(node.act("revive", json!({ "q": "ivy", "dryRun": true })).await.json()["messages"], 0);
     let listed = node.ask(Method::GET, "/_rf/outbox/failed", Some(&node.read), &Value::Null).await.text;
     assert!(listed.contains("it answered 422") && !listed.contains("unknown"), "{listed}");
     let open = node.ask(Method::GET, VIEWS[1], Some(&node.payload), &Value::Null).await.text;
-    assert!(open.contains("Ada is unknown") && open.contains("it answered # Bob is unknown</span></a>"), "{open}");
+    assert!(open.contains("Ivy is unknown") && open.contains("it answered # Tom is unknown</span></a>"), "{open}");
     let open = node.ask(Method::GET, VIEWS[2], Some(&node.payload), &Value::Null).await.text;
-    assert!(open.contains("Ada is unknown"), "{open}");
+    assert!(open.contains("Ivy is unknown"), "{open}");
 }
