@@ -111,16 +111,14 @@ macro_rules! cases {
         |setup| Box::pin(async move {
             let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
             let verdict = Box::pin($case(&stage)).await;
-            stage.close().await;
-            verdict
+            stage.end(verdict).await
         })
     };
     (@staged $backend:ty, $case:expr) => {
         |setup| Box::pin(async move {
             let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
             let verdict = Box::pin($case(&stage)).await;
-            stage.close().await;
-            verdict
+            stage.end(verdict).await
         })
     };
 }

@@ -21,7 +21,7 @@ use postroom::{Inbox, Outbox};
 use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
-use crate::case::Setup;
+use crate::case::{Setup, Verdict};
 pub use crate::side::{Draft, Side};
 pub use crate::wait::{eventually, readable, refused, soon};
 use crate::{capture, meters, mssql, servers};
@@ -42,6 +42,11 @@ pub trait Testable: Backend {
     /// Removes what [`open`](Self::open) left outside the folder.
     fn clean(_: &Place) -> impl Future<Output = anyhow::Result<()>> + Send {
         async { Ok(()) }
+    }
+
+    /// Returns the messages that stand in no place or in two, by queue and number.
+    fn misplaced(_: &Place) -> anyhow::Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     /// Opens another store on what is there: closing it does not close `store`.
@@ -152,6 +157,25 @@ impl Testable for Sqlite {
 
     async fn open(place: &Place) -> postroom::Result<postroom::sqlite::SqliteStore> {
         place.sqlite_options().open().await
+    }
+
+    fn misplaced(place: &Place) -> anyhow::Result<Vec<String>> {
+        let path = place.path("store.db");
+        let views = "SELECT name FROM sqlite_master WHERE type = 'view' AND name LIKE '%_misplaced'";
+        // A case may have damaged the file, or taken its tables away.
+        let Ok(conn) = rusqlite::Connection::open(&path) else { return Ok(Vec::new()) };
+        let names: rusqlite::Result<Vec<String>> =
+            conn.prepare(views).and_then(|mut views| views.query_map([], |row| row.get(0))?.collect());
+        let mut found = Vec::new();
+        for name in names.unwrap_or_default() {
+            let read =
+                |row: &rusqlite::Row<'_>| Ok(format!("{name}: {} {}", row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+            let rows = conn
+                .prepare(&format!("SELECT seq, places FROM {name}"))
+                .and_then(|mut select| select.query_map([], read)?.collect::<rusqlite::Result<Vec<_>>>());
+            found.extend(rows.unwrap_or_default());
+        }
+        Ok(found)
     }
 }
 
@@ -273,6 +297,16 @@ impl<B: Testable> Stage<B> {
         let (outbox, inbox) = (Outbox::of(shared.clone()), Inbox::of(shared.clone()));
         let harness = Harness { backend: B::NAME, store: shared, outbox, inbox, clock, place, setup };
         Ok(Self { store, harness })
+    }
+
+    /// Ends a case. Whatever it did, every message must stand in one place.
+    pub async fn end(self, verdict: Verdict) -> Verdict {
+        let misplaced = B::misplaced(&self.harness.place);
+        self.close().await;
+        verdict?;
+        let misplaced = misplaced?;
+        anyhow::ensure!(misplaced.is_empty(), "messages stand in no place or in two: {misplaced:?}");
+        Ok(())
     }
 
     /// Leaves nothing behind, as far as it can.

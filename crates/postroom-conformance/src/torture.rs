@@ -221,6 +221,7 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
         effects: found.effects,
         backlog_left,
         dead: found.dead,
+        misplaced: found.misplaced,
         torn: found.torn,
         deaths: tally.deaths.clone(),
         stale_settles_applied: found.stale_applied,

@@ -116,15 +116,17 @@ impl Stage {
 
     /// Adds this many dead messages with this topic to the outbox, each with an error. `N` in it becomes a number.
     fn give_up(&self, messages: u32, topic: &str, error: &str) {
-        let error = error.replace('\'', "''").replace('N', "' || n || '");
+        let error = error.replace('\'', "''").replace('N', "' || substr(correlation_id, 7) || '");
         self.desk.sql(&format!(
             "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {messages})
-             INSERT INTO outbox_messages (id, topic, payload, destination, headers, correlation_id, state, visible_at,
-                                 attempts, claim_no, last_attempt_at, last_error, processed_at)
+             INSERT INTO outbox_messages (id, topic, payload, destination, headers, correlation_id, visible_at)
              SELECT randomblob(16), '{topic}', '{{\"order\":' || n || '}}', 'billing', '{{\"x-shop\":\"north\"}}',
-                    'order-' || n, 3, NULL, 1, 1, NOW, '{error}', NOW FROM numbers;
+                    'order-' || n, NOW FROM numbers;
+             UPDATE outbox_messages_state SET state = 3, visible_at = NULL, attempts = 1, claim_no = 1,
+                 last_attempt_at = NOW, last_error = '{error}', processed_at = NOW
+             WHERE state = 0 AND topic = '{topic}';
              INSERT INTO outbox_messages_failures (seq, at, attempt, worker, error)
-             SELECT seq, processed_at, 1, NULL, last_error FROM outbox_messages
+             SELECT seq, processed_at, 1, NULL, last_error FROM outbox_messages_state
              WHERE state = 3 AND seq NOT IN (SELECT seq FROM outbox_messages_failures);"
         ));
     }

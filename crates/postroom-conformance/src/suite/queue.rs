@@ -15,6 +15,7 @@ mod fail;
 mod limits;
 mod marks;
 pub(super) mod model;
+mod partial;
 mod purge;
 mod reap;
 mod release;
@@ -37,6 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         fail::CASES,
         release::CASES,
         extend::CASES,
+        partial::CASES,
         reap::CASES,
         crash::CASES,
         expire::CASES,

@@ -28,6 +28,8 @@ pub(crate) struct Findings {
     pub(crate) stale_applied: u64,
     /// Messages that are dead.
     pub(crate) dead: u64,
+    /// Messages that stand in no place or in two.
+    pub(crate) misplaced: u64,
 }
 
 pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
@@ -35,7 +37,8 @@ pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
     let outbox_id = rows.sight().digits_of("message_id");
     let orders = set(rows, Base::Orders, "SELECT message_id FROM orders")?;
     let sent = set(rows, Base::Orders, &format!("SELECT {outbox_id} FROM outbox_messages"))?;
-    let handled = set(rows, Base::Ledger, "SELECT message_id FROM inbox_messages WHERE state = 2")?;
+    let inbox = rows.sight().states(Base::Ledger);
+    let handled = set(rows, Base::Ledger, &format!("SELECT message_id FROM {inbox} WHERE state = 2"))?;
     let mut effects: BTreeMap<Uuid, u64> = BTreeMap::new();
     for message in ids(rows, Base::Ledger, "SELECT message_id FROM effects")? {
         *effects.entry(message).or_default() += 1;
@@ -55,8 +58,11 @@ pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
     }
     for base in Base::BOTH {
         found.stale_applied += rows.count(base, "SELECT count(*) FROM stale_settles")?;
-        let given_up = format!("SELECT count(*) FROM {} WHERE state IN (3, 4)", base.queue());
+        let given_up = format!("SELECT count(*) FROM {} WHERE state IN (3, 4)", rows.sight().states(base));
         found.dead += rows.count(base, &given_up)?;
+        if let Some(misplaced) = rows.sight().misplaced(base) {
+            found.misplaced += rows.count(base, &format!("SELECT count(*) FROM {misplaced}"))?;
+        }
     }
     Ok(found)
 }

@@ -163,6 +163,9 @@ pub(crate) trait Ground: Backend {
     /// A trigger that records a settle without a lease on the row.
     fn fence(table: &str) -> String;
 
+    /// What follows the name of a table where its messages are read with their state.
+    const STATES: &'static str = "";
+
     /// An id's column, as 32 digits.
     fn digits_of(column: &str) -> String;
 

@@ -46,6 +46,8 @@ pub struct Report {
     pub backlog_left: u64,
     /// Messages that are dead.
     pub dead: u64,
+    /// Messages that stand in no place or in two.
+    pub misplaced: u64,
     /// Orders without their message, effects without their settled inbox row, or the other way round.
     pub torn: u64,
     /// Processes that died or hung without being killed.
@@ -86,6 +88,7 @@ impl Report {
             (self.torn, "transactions torn in two"),
             (self.stale_settles_applied, "stale settles applied"),
             (self.dead, "messages given up"),
+            (self.misplaced, "messages in no place or in two"),
             (self.backlog_left, "messages still waiting"),
             (self.messages.saturating_sub(self.acknowledged), "orders never acknowledged"),
         ];
@@ -120,8 +123,15 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "  lost {}, doubled {}, ghosts {}, torn {}, stale settles applied {}, dead {}, backlog {}",
-            self.lost, self.doubled, self.ghosts, self.torn, self.stale_settles_applied, self.dead, self.backlog_left
+            "  lost {}, doubled {}, ghosts {}, torn {}, stale settles applied {}, dead {}, misplaced {}, backlog {}",
+            self.lost,
+            self.doubled,
+            self.ghosts,
+            self.torn,
+            self.stale_settles_applied,
+            self.dead,
+            self.misplaced,
+            self.backlog_left
         )?;
         writeln!(
             f,

@@ -42,6 +42,12 @@ pub(crate) trait Sight {
     fn digits_of(&self, column: &str) -> String;
 
     fn id(&self, id: uuid::Uuid) -> String;
+
+    /// The messages of a queue with their state.
+    fn states(&self, base: Base) -> String;
+
+    /// The messages of a queue that stand in no place or in two.
+    fn misplaced(&self, base: Base) -> Option<String>;
 }
 
 struct Eyes<G: Ground> {
@@ -98,6 +104,14 @@ impl<G: Ground> Sight for Eyes<G> {
     fn id(&self, id: uuid::Uuid) -> String {
         G::id(id)
     }
+
+    fn states(&self, base: Base) -> String {
+        format!("{}{}", base.queue(), G::STATES)
+    }
+
+    fn misplaced(&self, base: Base) -> Option<String> {
+        (!G::STATES.is_empty()).then(|| format!("{}_misplaced", base.queue()))
+    }
 }
 
 /// What the parent wants to know of the rows.
@@ -127,15 +141,16 @@ impl Rows {
 
     /// Messages that wait or are held, in both databases. Accepted is before acknowledged: none is between the two.
     pub(crate) fn backlog(&mut self) -> Result<u64> {
-        let waiting = |base: Base| format!("SELECT count(*) FROM {} WHERE state IN (0, 1)", base.queue());
-        let unsent = self.count(Base::Orders, &waiting(Base::Orders))?;
-        Ok(unsent + self.count(Base::Ledger, &waiting(Base::Ledger))?)
+        let [unsent, unhandled] = Base::BOTH
+            .map(|base| (base, format!("SELECT count(*) FROM {} WHERE state IN (0, 1)", self.0.states(base))));
+        Ok(self.count(unsent.0, &unsent.1)? + self.count(unhandled.0, &unhandled.1)?)
     }
 
     /// The inbox rows that are held, in the order in which they were claimed.
     pub(crate) fn leases(&mut self) -> Result<Vec<Held>> {
         let owner = self.0.digits_of("owner");
-        let sql = format!("SELECT seq, claim_no, {owner} FROM inbox_messages WHERE state = 1 ORDER BY last_attempt_at");
+        let inbox = self.0.states(Base::Ledger);
+        let sql = format!("SELECT seq, claim_no, {owner} FROM {inbox} WHERE state = 1 ORDER BY last_attempt_at");
         let held = |line: Line| match <[String; 3]>::try_from(line) {
             Ok([seq, claim_no, owner]) => Ok(Held { seq: seq.parse()?, claim_no: claim_no.parse()?, owner }),
             Err(line) => Err(anyhow!("not a lease: {line:?}")),
@@ -146,8 +161,8 @@ impl Rows {
     /// Whether one of these rows is in this state under a later claim.
     pub(crate) fn is_taken_over(&mut self, leases: &[Held], state: i64) -> Result<bool> {
         for Held { seq, claim_no, .. } in leases {
-            let sql =
-                format!("SELECT 1 FROM inbox_messages WHERE seq = {seq} AND claim_no > {claim_no} AND state = {state}");
+            let inbox = self.0.states(Base::Ledger);
+            let sql = format!("SELECT 1 FROM {inbox} WHERE seq = {seq} AND claim_no > {claim_no} AND state = {state}");
             if !self.0.ask(Base::Ledger, &sql)?.is_empty() {
                 return Ok(true);
             }
@@ -158,7 +173,8 @@ impl Rows {
     /// Whether an outbox message is settled.
     pub(crate) fn is_sent(&mut self, message: &str) -> Result<bool> {
         let id = self.0.id(uuid::Uuid::try_parse(message)?);
-        let sql = format!("SELECT 1 FROM outbox_messages WHERE message_id = {id} AND state > 1");
+        let outbox = self.0.states(Base::Orders);
+        let sql = format!("SELECT 1 FROM {outbox} WHERE message_id = {id} AND state > 1");
         Ok(!self.0.ask(Base::Orders, &sql)?.is_empty())
     }
 }

@@ -63,6 +63,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Returns whether the other lease is on the next row and belongs to the same claim, as far as one can tell.
+    pub(crate) fn is_followed_by(&self, other: &Self) -> bool {
+        (self.seq + 1, self.owner, self.claim_no) == (other.seq, other.owner, other.claim_no)
+    }
+
     /// Returns the row's number in its table.
     pub fn seq(&self) -> i64 {
         self.seq

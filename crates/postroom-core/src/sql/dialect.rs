@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use crate::queue::{Queue, State};
 use crate::sql::TableNames;
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql, Runs};
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionSql, QuestionStatements};
 use crate::sql::render::{Renderer, named, schema};
@@ -41,6 +41,8 @@ pub(crate) struct Dialect {
     /// `None`: one after the other.
     pub(crate) many: Option<ManySql>,
     pub(crate) extend: Extend,
+    /// `None` where each message has its own row.
+    pub(crate) runs: Option<Runs>,
     /// Whether a row can change between reading and writing it, because the server ignores locks.
     pub(crate) checks_saves: bool,
     /// The statements of both queues.
@@ -87,6 +89,8 @@ pub(crate) struct Identity {
     pub(crate) here: &'static str,
     /// `{destination}`: the service that it is sent to.
     pub(crate) destination: &'static str,
+    /// `{seen}`: what a view of all messages joins for later arrivals of a message `m`.
+    pub(crate) seen: &'static str,
 }
 
 impl Identity {
@@ -96,12 +100,13 @@ impl Identity {
         party: "source",
         here: "1 = 1",
         destination: "''",
+        seen: "\n    LEFT JOIN {t}_seen AS s ON s.seq = m.seq",
     };
 
     /// `columns` end with a null of the same type as the inbox's last column.
     pub(crate) const fn outbox(columns: &'static str) -> Self {
         let (key, party, here, destination) = ("id = ?1", "destination", "destination IS NULL", "destination");
-        Self { columns, key, party, here, destination }
+        Self { columns, key, party, here, destination, seen: "" }
     }
 }
 
@@ -183,6 +188,7 @@ pub(crate) struct QueueStatements {
     pub(crate) claim: Claim<SqlTemplate>,
     pub(crate) many: Option<ManySql<SqlTemplate>>,
     pub(crate) extend: Extend<SqlTemplate>,
+    pub(crate) runs: Option<Runs<SqlTemplate>>,
     states: Vec<(State, InState)>,
     pub(crate) purges: Purges,
     pub(crate) questions: QuestionStatements,
@@ -226,6 +232,7 @@ impl QueueStatements {
             claim: dialect.claim.map(one),
             many: dialect.many.as_ref().map(|many| many.map(one)),
             extend: dialect.extend.map(one),
+            runs: dialect.runs.as_ref().map(|runs| runs.map(one)),
             states: State::FINISHED.into_iter().chain([State::Ready, State::Leased]).map(in_state).collect(),
             purges: Purges::new(&dialect.purge, queue, |sql| on.one(sql)),
             questions: QuestionStatements::new(&dialect.questions, |sql| on.one(sql)),
@@ -248,8 +255,8 @@ impl QueueStatements {
         let texts = match &self.claim {
             Claim::AtOnce { take, look } => vec![look, &take.all],
             Claim::Listed { select, lease, look } => vec![look, &select.all, lease],
-            Claim::Embedded { select, lease_all, .. } => {
-                vec![&self.load_over, &self.load_expired, &select.all, lease_all]
+            Claim::Front(front) => {
+                vec![&self.load_over, &self.load_expired, &front.line.all, &front.fresh]
             }
         };
         texts.into_iter().map(|text| text.sql().to_string()).collect()

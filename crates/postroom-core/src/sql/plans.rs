@@ -24,9 +24,9 @@ pub(crate) enum Claim<T = &'static str> {
     AtOnce { take: Lines<T>, look: T },
     /// Rows are read and locked, and those that fit get a lease. Large rows come without their payload at first.
     Listed { select: Lines<T>, lease: T, look: T },
-    /// The same, where reading takes no round trip and nobody else can write. `lease_all` leases everything that a
-    /// select finds.
-    Embedded { select: Lines<T>, lease: T, lease_all: T, next: T },
+    /// Where nobody else can write and reading takes no round trip: the rows that no claim has looked at follow one
+    /// another, and only what a claim leaves behind gets a row in the line.
+    Front(Front<T>),
 }
 
 /// How leases are extended.
@@ -36,6 +36,8 @@ pub(crate) enum Extend<T = &'static str> {
     Each(T),
     /// In a batch. Returns the leases that were still held.
     Answered(T),
+    /// A run of numbers at once, if it is held as such; otherwise one after the other.
+    Runs { run: T, one: T },
 }
 
 /// How a row arrives in a receiver's transaction and is held there.
@@ -50,6 +52,59 @@ pub(crate) enum Arrive<T = &'static str> {
 statements! {
     /// Parts of a queue: all ready rows, those of some topics, and suspects.
     Lines { all, topics, suspects }
+}
+
+/// The statements of [`Claim::Front`].
+#[derive(Debug)]
+pub(crate) struct Front<T = &'static str> {
+    /// Where the front is.
+    pub(crate) at: T,
+    /// Messages that no claim has looked at, from a number on, in the order of their numbers.
+    pub(crate) fresh: T,
+    /// The number, position and size of messages in the line.
+    pub(crate) line: Lines<T>,
+    /// Takes a message out of the line, and puts one into it.
+    pub(crate) take: T,
+    pub(crate) pass: T,
+    /// Marks a message behind the front as looked at.
+    pub(crate) mark: T,
+    /// Moves the front to a number, or behind all messages.
+    pub(crate) advance: T,
+    /// Moves the front to the first message that it is about.
+    pub(crate) settle: T,
+    /// Notes up to when expired messages were looked for.
+    pub(crate) expired: T,
+    /// When something in the line is due, or a lease ends.
+    pub(crate) next: T,
+}
+
+impl<T> Front<T> {
+    fn map<U>(&self, told: impl Fn(&T) -> U) -> Front<U> {
+        Front {
+            at: told(&self.at),
+            fresh: told(&self.fresh),
+            line: self.line.map(&told),
+            take: told(&self.take),
+            pass: told(&self.pass),
+            mark: told(&self.mark),
+            advance: told(&self.advance),
+            settle: told(&self.settle),
+            expired: told(&self.expired),
+            next: told(&self.next),
+        }
+    }
+}
+
+statements! {
+    /// Statements on runs of numbers.
+    Runs {
+        /// Holds the messages of a run.
+        hold,
+        /// Acknowledges a run. Changes no row if a message of it is not held.
+        ack,
+        /// A message that arrived is done.
+        done,
+    }
 }
 
 statements! {
@@ -74,10 +129,7 @@ impl<T> Claim<T> {
             Self::Listed { select, lease, look } => {
                 Claim::Listed { select: select.map(&told), lease: told(lease), look: told(look) }
             }
-            Self::Embedded { select, lease, lease_all, next } => {
-                let (select, lease) = (select.map(&told), told(lease));
-                Claim::Embedded { select, lease, lease_all: told(lease_all), next: told(next) }
-            }
+            Self::Front(front) => Claim::Front(front.map(told)),
         }
     }
 }
@@ -87,6 +139,7 @@ impl<T> Extend<T> {
         match self {
             Self::Each(sql) => Extend::Each(told(sql)),
             Self::Answered(sql) => Extend::Answered(told(sql)),
+            Self::Runs { run, one } => Extend::Runs { run: told(run), one: told(one) },
         }
     }
 }

@@ -78,6 +78,10 @@ impl<'a> Renderer<'a> {
             ("bare", format!("{{message|'' AS payload}}, {}", names(record::NAMES, ""))),
             ("brief", format!("{}, {{error}}, {{party}}, {{identity}}", names(brief::NAMES, ""))),
             ("inserted", inserted(identity)),
+            // The columns of a view that come from the message `m` and its trouble `t`, and the same where every
+            // message had some.
+            ("wide", wide("m.seq", columns)),
+            ("wide_ended", wide("t.seq", columns)),
         ];
         Self { dialect, identity, columns, words }
     }
@@ -123,18 +127,47 @@ impl<'a> Renderer<'a> {
             });
             return Some(format!("{}, {{identity}}", names.collect::<Vec<_>>().join(", ")).into());
         }
+        // Takes a number out of a table of runs, in a trigger. The other columns follow.
+        if let Some((table, columns)) = name.strip_prefix("leave|").and_then(|rest| rest.split_once('|')) {
+            return Some(leave(table, columns).into());
+        }
         let found = self.dialect.words.iter().find(|word| word.0 == name).map(|word| word.1);
         let identity = || match name {
             "key" => Some(self.identity.key),
             "party" => Some(self.identity.party),
             "here" => Some(self.identity.here),
             "destination" => Some(self.identity.destination),
+            "seen" => Some(self.identity.seen),
             _ => None,
         };
         let made = || self.words.iter().find(|word| word.0 == name).map(|word| word.1.as_str());
         let default = || shared::WORDS.iter().find(|word| word.0 == name).map(|word| word.1);
         found.or_else(identity).or_else(made).or_else(default).map(Cow::Borrowed)
     }
+}
+
+/// The columns of a message that its trouble, or a later arrival, replaces.
+fn wide(number: &str, columns: &[Column]) -> String {
+    let of_message = columns.iter().filter(|(name, _)| *name != "visible_at").map(|(name, _)| match *name {
+        "expires_at" => "CASE WHEN t.seq IS NULL THEN m.expires_at ELSE t.expires_at END AS expires_at".to_owned(),
+        "hash" => "coalesce(m.hash, s.hash) AS hash".to_owned(),
+        "last_seen_at" => "coalesce(s.at, m.last_seen_at) AS last_seen_at".to_owned(),
+        name => format!("m.{name}"),
+    });
+    let of_trouble = "coalesce(t.attempts, 0) AS attempts, coalesce(t.crashes, 0) AS crashes, t.last_error, \
+                      t.next_attempt_at, t.dismissed_by, t.dismissed_why";
+    format!("{number}, {}, {of_trouble}", of_message.collect::<Vec<_>>().join(", "))
+}
+
+fn leave(table: &str, columns: &str) -> String {
+    let run = format!("{{t}}_{table}");
+    format!(
+        "INSERT INTO {run} (from_seq, to_seq, {columns}) SELECT OLD.seq + 1, to_seq, {columns} FROM {run}
+    WHERE from_seq = (SELECT max(from_seq) FROM {run} WHERE from_seq <= OLD.seq) AND to_seq > OLD.seq;
+    UPDATE {run} SET to_seq = OLD.seq - 1
+    WHERE from_seq = (SELECT max(from_seq) FROM {run} WHERE from_seq < OLD.seq) AND to_seq >= OLD.seq;
+    DELETE FROM {run} WHERE from_seq = OLD.seq;"
+    )
 }
 
 fn place(dialect: &Dialect, number: usize, holds: Holds) -> String {

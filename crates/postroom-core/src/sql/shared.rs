@@ -14,6 +14,11 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("by_number", " IN ({list|?|, })"),
     // A settle finds its row by number, so the database must not look it up by state.
     ("state_is", "state ="),
+    // Where messages are read and moved: by number or key, and by state.
+    ("v", "{t}"),
+    ("f", "{t}"),
+    // What an update of a view needs, so that its rows can be counted.
+    ("returning", ""),
     // Indexes that must be named, and conditions that an index needs.
     ("by_work", ""),
     ("by_expiry", ""),
@@ -39,8 +44,8 @@ pub(crate) const SCHEMA_READ: &str = "SELECT version FROM {s}postroom_schema WHE
 pub(crate) const MAINTENANCE_TAKE: &str = "UPDATE {s}postroom_schema SET maintained_at = ?3
      WHERE outbox = ?1 AND inbox = ?2 AND (maintained_at <= ?4 OR maintained_at > ?5)";
 /// A row of the outbox, by its own id or by its message's id.
-pub(crate) const OUTBOX_BY_MESSAGE: &str = "SELECT {record} FROM {t} WHERE id = ?1
-     UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq";
+pub(crate) const OUTBOX_BY_MESSAGE: &str = "SELECT {record} FROM {v} WHERE id = ?1
+     UNION ALL SELECT {record} FROM {v} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq";
 /// Enqueues a message that was only seen, where an insert cannot do so.
 pub(crate) const ACCEPT_SEEN: &str = "UPDATE {t} SET {accepted}, state = 0 WHERE {key} AND state = 5";
 
@@ -59,26 +64,26 @@ pub(crate) const QUEUE: QueueSql = QueueSql {
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?5, processed_by = ?2,
              response = coalesce(?4, response)
          WHERE seq = ?1 AND {fence}",
-    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
-    load_lease: "SELECT {bare} FROM {t} WHERE seq = ?1 AND {fence}{lock}",
-    load_claimed: "SELECT {record} FROM {t}{by_work} WHERE state = 1 AND visible_at = ?1 AND owner = ?2 ORDER BY seq",
-    load_over: "SELECT {bare} FROM {t}{by_work} WHERE state = 1 AND visible_at <= ?1
+    held: "SELECT 1 FROM {v} WHERE seq = ?1 AND {fence}",
+    load_lease: "SELECT {bare} FROM {v} WHERE seq = ?1 AND {fence}{lock}",
+    load_claimed: "SELECT {record} FROM {f}{by_work} WHERE state = 1 AND visible_at = ?1 AND owner = ?2 ORDER BY seq",
+    load_over: "SELECT {bare} FROM {f}{by_work} WHERE state = 1 AND visible_at <= ?1
          ORDER BY visible_at, seq LIMIT ?2{skip}",
     load_expired: "SELECT {bare} FROM {t}{by_expiry} WHERE state = 0 AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2{skip}",
-    load_key: "SELECT {record} FROM {t} WHERE {key}{lock}",
-    find_key: "SELECT {record} FROM {t} WHERE {key}",
-    list: "SELECT {record} FROM {t} WHERE (?7 IS NULL OR state = ?7) AND {filter} ORDER BY seq LIMIT ?5",
-    list_rows: "SELECT {record} FROM {t} WHERE seq{by_number}",
-    brief_rows: "SELECT {brief} FROM {t} WHERE seq{by_number}",
-    save: "UPDATE {t} SET {saved} WHERE seq = ?1 AND claim_no = ?2",
-    put_back: "UPDATE {t}
+    load_key: "SELECT {record} FROM {v} WHERE {key}{lock}",
+    find_key: "SELECT {record} FROM {v} WHERE {key}",
+    list: "SELECT {record} FROM {v} WHERE (?7 IS NULL OR state = ?7) AND {filter} ORDER BY seq LIMIT ?5",
+    list_rows: "SELECT {record} FROM {v} WHERE seq{by_number}",
+    brief_rows: "SELECT {brief} FROM {v} WHERE seq{by_number}",
+    save: "UPDATE {v} SET {saved} WHERE seq = ?1 AND claim_no = ?2{returning}",
+    put_back: "UPDATE {v}
          SET state = ?4, visible_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, processed_at = ?9,
              expires_at = ?10, processed_by = NULL, response = NULL
-         WHERE seq = ?1 AND claim_no = ?2 AND {state_is} ?3",
-    dismiss: "UPDATE {t}
+         WHERE seq = ?1 AND claim_no = ?2 AND {state_is} ?3{returning}",
+    dismiss: "UPDATE {v}
          SET state = 7, visible_at = NULL, processed_at = ?4, dismissed_by = ?5, dismissed_why = ?6
-         WHERE seq = ?1 AND claim_no = ?2 AND {state_is} ?3",
+         WHERE seq = ?1 AND claim_no = ?2 AND {state_is} ?3{returning}",
     expire_dead: "UPDATE {t} SET state = 4, processed_at = ?1
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 3 AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2)",
     count_overdue: "SELECT count(*) FROM (
@@ -98,27 +103,27 @@ pub(crate) const QUEUE: QueueSql = QueueSql {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     audit_list: "SELECT at, what, messages, who, why, chosen FROM {t}_audit ORDER BY at DESC, act DESC LIMIT ?1",
     count_to: "SELECT count(*) FROM (
-             SELECT 1 AS one FROM {t}
+             SELECT 1 AS one FROM {f}
              WHERE state = 0{waiting} AND {destination} = ?1 AND NOT ({here}) LIMIT ?2) AS waiting",
     count_of: "SELECT count(*) FROM (
-             SELECT 1 AS one FROM {t} WHERE state = 0{waiting} AND {here} AND topic = ?1 LIMIT ?2) AS waiting",
+             SELECT 1 AS one FROM {f} WHERE state = 0{waiting} AND {here} AND topic = ?1 LIMIT ?2) AS waiting",
     count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4, 7) GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0{waiting} ORDER BY visible_at, seq LIMIT 1",
-    ahead_set: "UPDATE {t}
+    ahead_set: "UPDATE {v}
          SET visible_at = ?4, next_attempt_at = ?5, locked_until = ?6, last_attempt_at = ?7, created_at = ?8
-         WHERE seq = ?1 AND claim_no = ?2 AND state = ?3 AND visible_at = ?9",
+         WHERE seq = ?1 AND claim_no = ?2 AND state = ?3 AND visible_at = ?9{returning}",
 };
 
 pub(crate) const IN_STATE: InStateSql = InStateSql {
-    list: "SELECT {listed} FROM {t}{by_finished} WHERE state = {state}{ended} AND {filter} ORDER BY seq LIMIT ?5",
-    nth_newest: "SELECT seq FROM {t}{by_finished} WHERE state = {state}{ended} ORDER BY seq DESC LIMIT 1 OFFSET ?1",
+    list: "SELECT {listed} FROM {f}{by_finished} WHERE state = {state}{ended} AND {filter} ORDER BY seq LIMIT ?5",
+    nth_newest: "SELECT seq FROM {f}{by_finished} WHERE state = {state}{ended} ORDER BY seq DESC LIMIT 1 OFFSET ?1",
     groups: "SELECT topic, party, error, count(*), min(processed_at), max(processed_at), min(seq)
          FROM (SELECT topic, {party} AS party, {error} AS error, processed_at, seq
-               FROM {t}{by_finished} WHERE state = {state}{ended} AND seq >= ?1) AS newest
+               FROM {f}{by_finished} WHERE state = {state}{ended} AND seq >= ?1) AS newest
          GROUP BY topic, party, error",
     ahead: "SELECT seq, claim_no, created_at, due_at, next_attempt_at, locked_until, last_attempt_at, visible_at
-         FROM {t}{by_work} WHERE state = {state} AND visible_at >= ?1 AND (visible_at > ?1 OR seq > ?2)
+         FROM {f}{by_work} WHERE state = {state} AND visible_at >= ?1 AND (visible_at > ?1 OR seq > ?2)
          ORDER BY visible_at, seq LIMIT ?3",
 };
 
@@ -132,8 +137,8 @@ pub(crate) const INBOX: InboxSql = InboxSql {
          ON CONFLICT (source, message_id) DO NOTHING",
     touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
     content: "UPDATE {t} SET {content} WHERE {key}",
-    begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = ?2
-         WHERE seq = ?1 AND state IN (5, 6)",
+    begin: "UPDATE {v} SET state = 6, attempts = attempts + 1, last_attempt_at = ?2
+         WHERE seq = ?1 AND state IN (5, 6){returning}",
     count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     size: "SELECT CASE WHEN n < 100000 THEN n
              ELSE max(n, (SELECT max(seq) FROM {t}) - (SELECT min(seq) FROM {t}) + 1) END
@@ -161,37 +166,37 @@ pub(crate) const QUESTIONS: QuestionSql = QuestionSql {
              (SELECT max(maintained_at) FROM {s}postroom_schema WHERE outbox = ?3 AND inbox = ?4)
          FROM (SELECT last_attempt_at FROM {t} WHERE state = 1 AND visible_at > ?1 LIMIT ?2) AS held",
     ahead: "SELECT count(*) FROM (
-             SELECT 1 AS one FROM {t} WHERE state = 0 AND visible_at <= ?1 AND (visible_at < ?1 OR seq < ?2)
+             SELECT 1 AS one FROM {f} WHERE state = 0 AND visible_at <= ?1 AND (visible_at < ?1 OR seq < ?2)
              ORDER BY visible_at LIMIT ?3) AS line",
     arrived_rate: "SELECT count(*), min(at)
          FROM (SELECT created_at AS at FROM {t} ORDER BY seq DESC LIMIT ?3) AS newest WHERE at >= ?1 AND at <= ?2",
     done_rate: "SELECT count(*), min(at) FROM (
-             SELECT processed_at AS at FROM {t} WHERE state = 2 AND processed_at >= ?1
+             SELECT processed_at AS at FROM {f} WHERE state = 2 AND processed_at >= ?1
              ORDER BY processed_at DESC LIMIT ?3) AS done
          WHERE at <= ?2",
     tally_ready: "SELECT topic, party, count(*) FROM (
-             SELECT topic, {party} AS party FROM {t} WHERE state = 0{waiting} ORDER BY visible_at LIMIT ?1) AS front
+             SELECT topic, {party} AS party FROM {f} WHERE state = 0{waiting} ORDER BY visible_at LIMIT ?1) AS front
          GROUP BY topic, party",
     tally_dead: "SELECT topic, party, count(*) FROM (
-             SELECT topic, {party} AS party FROM {t} WHERE state = 3{ended} LIMIT ?1) AS front
+             SELECT topic, {party} AS party FROM {f} WHERE state = 3{ended} LIMIT ?1) AS front
          GROUP BY topic, party",
     last_failures: "SELECT f.at, m.topic, f.attempt, f.error, f.code
          FROM (SELECT {no} AS number, seq, at, attempt, error, code FROM {t}_failures
                ORDER BY {no} DESC LIMIT ?1) AS f
          LEFT JOIN {t} AS m ON m.seq = f.seq ORDER BY f.number DESC",
-    arrived: "SELECT seq, {told}, created_at, last_error, attempts, {bytes}, {shown} FROM {t}
+    arrived: "SELECT seq, {told}, created_at, last_error, attempts, {bytes}, {shown} FROM {v}
          WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-    arrived_rows: "SELECT seq, {told}, created_at, last_error, attempts, {bytes}, {shown} FROM {t}
+    arrived_rows: "SELECT seq, {told}, created_at, last_error, attempts, {bytes}, {shown} FROM {v}
          WHERE seq{by_number}",
     failed: "SELECT f.{no}, {told}, f.at, f.error, f.attempt, {bytes}, {shown} FROM {failures}
          WHERE f.{no} > ?1 ORDER BY f.{no} LIMIT ?2",
     failed_rows: "SELECT f.{no}, {told}, f.at, f.error, f.attempt, {bytes}, {shown} FROM {failures}
          WHERE f.{no}{by_number}",
-    finished: "SELECT seq, {told}, processed_at, last_error, attempts, {bytes}, {shown} FROM {t}
+    finished: "SELECT seq, {told}, processed_at, last_error, attempts, {bytes}, {shown} FROM {f}
          WHERE state = {state} AND processed_at >= ?1 AND (processed_at > ?1 OR seq > ?2)
          ORDER BY processed_at, seq LIMIT ?3",
-    count_delivered: "SELECT count(*) FROM {t} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2",
+    count_delivered: "SELECT count(*) FROM {f} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2",
     delivered_up_to: "SELECT max(seq) FROM (
-             SELECT seq FROM {t} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2 AND seq > ?3
+             SELECT seq FROM {f} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2 AND seq > ?3
              ORDER BY seq LIMIT ?4) AS page",
 };

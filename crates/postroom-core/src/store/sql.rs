@@ -5,6 +5,7 @@ mod audit;
 mod batch;
 mod claim;
 mod failed;
+mod front;
 mod holds;
 mod inbox;
 mod letters;
@@ -47,6 +48,7 @@ pub(crate) struct SqlVerbs {
     pub(crate) dead_letter_topic: Option<String>,
     scan_starts: [ScanStart; 2],
     topic_scan_start: TopicScanStart,
+    skipped: front::Skipped,
     holding: [Holding; 2],
     clock: Clock,
     times_checked: [AtomicU64; 2],
@@ -60,6 +62,7 @@ impl SqlVerbs {
             dead_letter_topic,
             scan_starts: [ScanStart::new(), ScanStart::new()],
             topic_scan_start: TopicScanStart::default(),
+            skipped: front::Skipped::default(),
             holding: Default::default(),
             clock: Clock::Database,
             times_checked: Default::default(),

@@ -39,7 +39,7 @@ impl Ledger {
                     (SELECT count(DISTINCT order_id) FROM handled),
                     (SELECT count(*) FROM orders WHERE id NOT IN (SELECT order_id FROM handled)),
                     (SELECT count(*) - count(DISTINCT order_id) FROM handled),
-                    (SELECT count(*) FROM {} WHERE crashes > 0)",
+                    (SELECT count(*) FROM {}_trouble WHERE crashes > 0)",
             TableNames::default().of(Queue::Outbox)
         );
         let left = store.backlog(Queue::Outbox).await?;

@@ -106,7 +106,7 @@ fn a_command_whose_lease_is_lost_is_killed() {
     until("the command runs", || std::fs::read_to_string(desk.path("pid")).is_ok_and(|pid| pid.ends_with('\n')));
     let conn = rusqlite::Connection::open(desk.path("postroom.db")).unwrap();
     conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
-    conn.execute("UPDATE outbox_messages SET claim_no = claim_no + 1 WHERE state = 1", []).unwrap();
+    conn.execute("UPDATE outbox_messages_state SET claim_no = claim_no + 1 WHERE state = 1", []).unwrap();
     assert_gone(&desk);
 }
 

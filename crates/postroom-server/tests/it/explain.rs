@@ -38,7 +38,7 @@ fn tried(desk: &Desk, id: &str) -> Value {
 fn after(desk: &Desk, code: &str, error: &str, more: &[&str]) -> String {
     let id = desk.ok(&[&["send", "order.placed", "secret"], more].concat());
     desk.sql(&format!(
-        "UPDATE outbox_messages SET attempts = 2, claim_no = 2, last_attempt_at = NOW, last_error = '{error}',
+        "UPDATE outbox_messages_state SET attempts = 2, claim_no = 2, last_attempt_at = NOW, last_error = '{error}',
          next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}
          WHERE seq = (SELECT max(seq) FROM outbox_messages)"
     ));
@@ -67,7 +67,7 @@ fn a_failed_attempt_with_its_error_and_the_next_one() {
     let desk = Desk::new();
     let id = desk.ok(&["send", "order.placed", "secret"]);
     work(&desk, "echo broken >&2; exit 1", || !tried(&desk, &id).is_null());
-    desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
+    desk.sql(&format!("UPDATE outbox_messages_state SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "backoff");
     assert!(answer["is"].as_str().unwrap().contains("exit status 1 ⏎ broken"), "{answer}");
@@ -88,7 +88,7 @@ fn a_lease_that_holds_and_one_that_is_over() {
     );
     drop(up);
     desk.sql(
-        "UPDATE outbox_messages SET locked_until = NOW - 300000000, visible_at = NOW - 300000000,
+        "UPDATE outbox_messages_state SET locked_until = NOW - 300000000, visible_at = NOW - 300000000,
               last_attempt_at = NOW - 330000000",
     );
     let answer = cause(&desk, &id);
@@ -117,7 +117,7 @@ fn dead_and_how_to_revive_it() {
     assert_eq!(answer["cause"], "dead");
     assert!(answer["is"].as_str().unwrap().contains("1 failed attempt: exit status 65 ⏎ broken"), "{answer}");
     assert!(answer["advice"].as_str().unwrap().contains(&format!("postroom revive {id}")), "{answer}");
-    desk.sql("UPDATE outbox_messages SET crashes = 4, attempts = 0");
+    desk.sql("UPDATE outbox_messages_state SET crashes = 4, attempts = 0");
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "dead-after-crashes");
     assert!(answer["is"].as_str().unwrap().contains("4 workers in a row"), "{answer}");
@@ -145,7 +145,7 @@ async fn no_handler_for_its_topic() {
     tokio::task::block_in_place(|| until("it was tried", || !tried(&desk, &id).is_null()));
     stop.send(()).unwrap();
     working.join_next().await.unwrap().unwrap().unwrap();
-    desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
+    desk.sql(&format!("UPDATE outbox_messages_state SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "no-handler");
     assert!(answer["advice"].as_str().unwrap().contains("handles order.placed"), "{answer}");
@@ -159,7 +159,7 @@ fn no_way_to_its_destination() {
     until("it was tried", || !tried(&desk, &id).is_null());
     up.terminate();
     up.end();
-    desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
+    desk.sql(&format!("UPDATE outbox_messages_state SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "unknown-destination");
     assert!(answer["advice"].as_str().unwrap().contains("Add billing to the services"), "{answer}");
@@ -210,14 +210,14 @@ fn a_line_with_and_without_workers() {
     assert_eq!((&answer["cause"], &answer["ahead"]), (&"no-worker".into(), &3.into()));
     assert!(answer["is"].as_str().unwrap().contains("behind 3 others"), "{answer}");
     // One message was handled just now.
-    desk.sql("UPDATE outbox_messages SET state = 2, visible_at = NULL, processed_at = NOW WHERE seq = 1");
+    desk.sql("UPDATE outbox_messages_state SET state = 2, visible_at = NULL, processed_at = NOW WHERE seq = 1");
     let answer = cause(&desk, &id);
     assert_eq!((&answer["cause"], &answer["ahead"]), (&"in-line".into(), &2.into()));
-    desk.sql("UPDATE outbox_messages SET processed_at = NOW - 600000000 WHERE seq = 1");
+    desk.sql("UPDATE outbox_messages_state SET processed_at = NOW - 600000000 WHERE seq = 1");
     assert_eq!(cause(&desk, &id)["cause"], "no-worker");
     // Another one has been in progress for a long time.
     desk.sql(
-        "UPDATE outbox_messages SET state = 1, visible_at = NOW + 30000000, locked_until = NOW + 30000000,
+        "UPDATE outbox_messages_state SET state = 1, visible_at = NOW + 30000000, locked_until = NOW + 30000000,
               last_attempt_at = NOW - 600000000 WHERE seq = 2",
     );
     assert_eq!(cause(&desk, &id)["cause"], "in-line");
@@ -227,13 +227,13 @@ fn a_line_with_and_without_workers() {
 fn a_message_that_may_kill_its_worker() {
     let desk = Desk::new();
     desk.ok(&["send", "other"]);
-    desk.sql("UPDATE outbox_messages SET state = 2, visible_at = NULL, processed_at = NOW");
+    desk.sql("UPDATE outbox_messages_state SET state = 2, visible_at = NULL, processed_at = NOW");
     let id = after(&desk, "crashed", "the worker vanished: its lease ran out", &[]);
-    desk.sql("UPDATE outbox_messages SET crashes = 2 WHERE state = 0");
+    desk.sql("UPDATE outbox_messages_state SET crashes = 2 WHERE state = 0");
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "crashed-worker");
     assert!(answer["next"].as_str().unwrap().contains("separately from its other work"), "{answer}");
-    desk.sql("UPDATE outbox_messages SET next_attempt_at = NOW - 1, visible_at = NOW - 1 WHERE state = 0");
+    desk.sql("UPDATE outbox_messages_state SET next_attempt_at = NOW - 1, visible_at = NOW - 1 WHERE state = 0");
     assert_eq!(cause(&desk, &id)["cause"], "claimed-alone");
 }
 
@@ -249,9 +249,9 @@ fn a_row_that_cannot_be_read() {
 fn a_clock_that_was_ahead() {
     let desk = Desk::new();
     let id = desk.ok(&["send", "order.placed", "secret"]);
-    desk.sql(&format!("UPDATE outbox_messages SET created_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
+    desk.sql(&format!("UPDATE outbox_messages_state SET created_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
     // Both from one reading of the clock.
-    desk.sql("UPDATE outbox_messages SET visible_at = created_at");
+    desk.sql("UPDATE outbox_messages_state SET visible_at = created_at");
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "clock");
     assert!(answer["advice"].as_str().unwrap().contains("NTP"), "{answer}");
@@ -295,7 +295,7 @@ fn a_topic_that_services_fetch_needs_no_worker() {
     let desk = Desk::new();
     desk.write("postroom.toml", "[handlers.\"order.placed\"]\npull = true\n");
     let id = desk.ok(&["send", "order.placed"]);
-    desk.sql("UPDATE outbox_messages SET visible_at = NOW - 60000000");
+    desk.sql("UPDATE outbox_messages_state SET visible_at = NOW - 60000000");
     let told = cause(&desk, &id);
     assert_eq!(told["cause"], "not-fetched", "{told}");
     assert!(told["advice"].as_str().unwrap().contains("POST /v1/outbox/claim"), "{told}");

@@ -41,7 +41,7 @@ fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
     up.wait_for("Try it in another terminal");
     desk.ok(&["send", "order.placed", "{}"]);
     desk.sql(
-        "INSERT INTO inbox_messages (source, message_id, topic, payload, state, visible_at, created_at, last_seen_at)
+        "INSERT INTO inbox_messages (source, message_id, topic, payload, born, visible_at, created_at, last_seen_at)
          VALUES ('shop', 'evt-1', 'order.paid', '{}', 0, NOW, NOW, NOW)",
     );
     let stats = || node.get("/_rf/inbox/stats", Some("secret")).body;

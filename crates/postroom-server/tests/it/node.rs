@@ -54,7 +54,8 @@ impl End {
     fn count(&self, what: &str) -> i64 {
         let conn = rusqlite::Connection::open(self.desk.path("postroom.db")).unwrap();
         conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
-        conn.query_row(&format!("SELECT count(*) FROM outbox_messages WHERE {what}"), [], |row| row.get(0)).unwrap()
+        conn.query_row(&format!("SELECT count(*) FROM outbox_messages_state WHERE {what}"), [], |row| row.get(0))
+            .unwrap()
     }
 }
 

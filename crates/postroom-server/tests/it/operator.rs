@@ -167,7 +167,7 @@ fn a_dismissed_message_is_kept_with_who_and_why() {
 fn what_is_shown_of_an_expired_message_can_be_done() {
     let desk = Desk::new();
     let id = desk.ok(&["send", "order.placed", "--to", "billing"]);
-    desk.sql("UPDATE outbox_messages SET state = 4, visible_at = NULL, processed_at = NOW");
+    desk.sql("UPDATE outbox_messages_state SET state = 4, visible_at = NULL, processed_at = NOW");
     let shown = desk.ok(&["show", &id]);
     assert!(shown.contains(&format!("`postroom revive {id} --ttl 1h` requeues it")), "{shown}");
     desk.ok(&["revive", &id, "--ttl", "1h"]);
@@ -193,12 +193,13 @@ fn no_foreign_text_reaches_the_terminal_as_it_is() {
     let (desk, [dead, ..]) = desk_with_failures();
     let sign = "char(27) || '[2J' || char(8238)";
     desk.sql(&format!(
-        "UPDATE outbox_messages SET topic = 'evil' || {sign}, correlation_id = 'evil' || {sign}, \
-         last_error = 'evil' || {sign} WHERE state = 3;
+        "UPDATE outbox_messages SET topic = 'evil' || {sign}, correlation_id = 'evil' || {sign}
+         WHERE seq IN (SELECT seq FROM outbox_messages_state WHERE state = 3);
+         UPDATE outbox_messages_state SET last_error = 'evil' || {sign} WHERE state = 3;
          UPDATE outbox_messages_failures SET error = 'evil' || {sign};
-         INSERT INTO inbox_messages \
-         (source, message_id, topic, payload, state, created_at, last_seen_at, processed_at) \
-         VALUES ('orders', 'evil' || char(8238), 'evil' || {sign}, '{{}}', 3, NOW, NOW, NOW);
+         INSERT INTO inbox_messages (source, message_id, topic, payload, created_at, last_seen_at) \
+         VALUES ('orders', 'evil' || char(8238), 'evil' || {sign}, '{{}}', NOW, NOW);
+         UPDATE inbox_messages_state SET state = 3, processed_at = NOW;
          INSERT INTO outbox_messages_holds (kind, name, owner, since, tried_at, why) \
          VALUES ('topic', 'evil' || {sign}, randomblob(16), NOW, NOW, 'evil' || {sign});"
     ));

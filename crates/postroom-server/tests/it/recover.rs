@@ -85,7 +85,8 @@ fn desk_with_deliveries(count: &str) -> Desk {
     desk.ok(&["send", "a", "--to", "shipping"]);
     desk.ok(&["send", "here"]);
     desk.sql(
-        "UPDATE outbox_messages SET state = 2, visible_at = NULL, claim_no = 1, processed_at = NOW, response = 'null'",
+        "UPDATE outbox_messages_state
+         SET state = 2, visible_at = NULL, claim_no = 1, processed_at = NOW, response = 'null'",
     );
     desk
 }
@@ -93,7 +94,7 @@ fn desk_with_deliveries(count: &str) -> Desk {
 #[test]
 fn what_was_delivered_since_goes_out_again() {
     let desk = desk_with_deliveries("3");
-    desk.sql("UPDATE outbox_messages SET processed_at = NOW - 7200000000 WHERE seq = 1");
+    desk.sql("UPDATE outbox_messages_state SET processed_at = NOW - 7200000000 WHERE seq = 1");
     let redrive = ["redrive", "--destination", "billing", "--since", "1h"];
     let told = desk.json(&[&redrive[..], &["--dry-run"]].concat());
     assert_eq!((&told["redriven"], &told["dry_run"]), (&2.into(), &true.into()));

@@ -116,14 +116,17 @@ async fn can_be_printed_for_peoples_own_migrations(stage: &Stage<Sqlite>) -> Ver
 async fn has_the_indexes_that_claims_and_lookups_need(stage: &Stage<Sqlite>) -> Verdict {
     let conn = rusqlite::Connection::open(stage.place.path("store.db"))?;
     for table in ["outbox_messages", "inbox_messages"] {
-        let claims = names(&conn, "index")?.into_iter().filter(|index| index.starts_with(table)).any(|index| {
-            let sql = "SELECT count(*) FROM pragma_index_info(?1) WHERE name = 'visible_at'";
-            conn.query_row(sql, [index], |row| row.get::<_, i64>(0)).is_ok_and(|columns| columns == 1)
-        });
-        assert!(claims, "no index on {table} serves claims");
-        let old = format!("EXPLAIN QUERY PLAN SELECT seq FROM {table} WHERE state = 2 AND processed_at < 7");
-        let old: String = conn.query_row(&old, [], |row| row.get(3))?;
-        assert!(old.contains("(state=? AND processed_at<?)"), "no index on {table} serves purges: {old}");
+        for (select, search) in [
+            ("SELECT seq FROM {table}_line WHERE crashes = 0 AND visible_at <= 7", "(visible_at<?)"),
+            ("SELECT seq FROM {table}_line WHERE crashes = 0 AND place = 'a' AND visible_at <= 7", "(place=? AND"),
+            ("SELECT from_seq FROM {table}_held WHERE until <= 7", "(until<?)"),
+            ("SELECT from_seq FROM {table}_done WHERE at < 7", "(at<?)"),
+            ("SELECT seq FROM {table}_trouble WHERE state > 0 AND state = 3 AND at < 7", "(state=? AND at<?)"),
+        ] {
+            let explain = format!("EXPLAIN QUERY PLAN {}", select.replace("{table}", table));
+            let plan: String = conn.query_row(&explain, [], |row| row.get(3))?;
+            assert!(plan.contains(search), "{explain}: {plan}");
+        }
     }
     let plan = "EXPLAIN QUERY PLAN SELECT seq FROM inbox_messages WHERE source = 'a' AND message_id = 'b'";
     let plan: String = conn.query_row(plan, [], |row| row.get(3))?;

@@ -213,7 +213,7 @@ async fn a_settle_that_fails_midway_changes_nothing(
         side.add_many("a", 3).await?;
         let leases: Vec<_> = side.claim(3).await?.into_iter().map(|claimed| claimed.lease).collect();
         let trigger = format!(
-            "CREATE TRIGGER {table}_no BEFORE UPDATE OF state ON {table} WHEN old.seq = {} AND new.state = 2
+            "CREATE TRIGGER {table}_no BEFORE INSERT ON {table}_done WHEN {} BETWEEN new.from_seq AND new.to_seq
              BEGIN SELECT RAISE(ABORT, 'not this one'); END",
             leases[1].seq()
         );

@@ -70,6 +70,10 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     let mut model = World::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
     let mut real = World::new(sqlite);
     for (at, op) in ops.iter().enumerate() {
+        if op.turns_back() {
+            model.look_at_all().await?;
+            real.look_at_all().await?;
+        }
         if op.moves(&clock) {
             continue;
         }
@@ -83,6 +87,18 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     }
     anyhow::ensure!(expected.len() == found.len(), "the model has {} rows, SQLite {}", expected.len(), found.len());
     drop(real);
+    misplaced(&file)?;
     std::fs::remove_file(&file)?;
+    Ok(())
+}
+
+/// Every message stands in one place.
+fn misplaced(file: &std::path::Path) -> Verdict {
+    let conn = rusqlite::Connection::open(file)?;
+    for queue in ["outbox", "inbox"] {
+        let sql = format!("SELECT count(*) FROM {queue}_messages_misplaced");
+        let misplaced: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
+        anyhow::ensure!(misplaced == 0, "{misplaced} messages of the {queue} stand in no place or in two");
+    }
     Ok(())
 }

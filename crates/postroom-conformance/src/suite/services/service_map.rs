@@ -37,8 +37,7 @@ impl Listening {
 
     async fn end(mut self) -> Verdict {
         self.office.close().await?;
-        self.stage.close().await;
-        Ok(())
+        self.stage.end(Ok(())).await
     }
 }
 

@@ -93,11 +93,14 @@ impl Ground for Sqlite {
 
     fn fence(table: &str) -> String {
         format!(
-            "CREATE TRIGGER fence AFTER UPDATE OF state ON {table}
-             WHEN OLD.state = 1 AND NEW.state > 1 AND NEW.processed_by IS NOT OLD.owner
-             BEGIN INSERT INTO stale_settles (seq) VALUES (NEW.seq); END"
+            "CREATE TRIGGER fence BEFORE INSERT ON {table}_done
+             WHEN EXISTS (SELECT 1 FROM {table}_held
+                          WHERE from_seq <= NEW.from_seq AND to_seq >= NEW.from_seq AND owner IS NOT NEW.by)
+             BEGIN INSERT INTO stale_settles (seq) VALUES (NEW.from_seq); END"
         )
     }
+
+    const STATES: &'static str = "_state";
 
     fn digits_of(column: &str) -> String {
         format!("lower(hex({column}))")

@@ -33,6 +33,17 @@ pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// Whether every message stands in exactly one place. A message that stands nowhere would never be handled.
+pub(crate) fn places(facts: &Facts) -> Option<Finding> {
+    let wrong = facts.number("places.wrong")?;
+    let value = if wrong == 0 { "in order".to_owned() } else { format!("{wrong} misplaced") };
+    let means = "messages stand in no place or in two: one would never be handled, the other twice";
+    let advice = "stop the workers, look at the views whose names end in _misplaced, and report what they show: it is \
+                  a defect, unless somebody wrote to these tables by hand";
+    let fine = Finding::ok("places", value, "every message waits, is in progress or has ended, and only one of these");
+    Some(fine.only_if(wrong == 0, (Level::Danger, means, advice)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +57,9 @@ mod tests {
         for (found, expected) in [("1", Level::Warning), ("2", Level::Ok), ("3", Level::Warning)] {
             let facts = Facts::from([("schema.wanted", "2"), ("schema.found", found)]);
             assert_eq!(level(is_there, &facts), Some(expected), "{found}");
+        }
+        for (wrong, expected) in [("0", Level::Ok), ("1", Level::Danger)] {
+            assert_eq!(level(places, &Facts::from([("places.wrong", wrong)])), Some(expected), "{wrong}");
         }
         let missing = is_there(&Facts::from([("schema.wanted", "2")])).unwrap();
         assert_eq!((missing.level, missing.value.as_str()), (Level::Warning, "missing"));

@@ -103,6 +103,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         "UPDATE {t} SET locked_until = ?2, visible_at = ?2 OUTPUT inserted.seq, inserted.claim_no
          WHERE {in_leases} state + 0 = 1 AND owner = a.o AND claim_no = a.c)",
     ),
+    runs: None,
     checks_saves: true,
     queue: QueueSql {
         topics_next: "SELECT MIN(waiting.at) FROM (

@@ -130,6 +130,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
              WHERE ranked.place > ?1",
     }),
     extend: Extend::Each("UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}"),
+    runs: None,
     checks_saves: false,
     queue: QueueSql {
         suspects_next: "SELECT suspect_at FROM {t} FORCE INDEX ({n}_suspects) WHERE suspect_at IS NOT NULL AND {among}

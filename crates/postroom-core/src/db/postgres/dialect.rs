@@ -118,6 +118,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          WHERE seq = ANY (?1::bigint[]) AND seq = a.n AND state + 0 = 1 AND owner = a.o AND claim_no = a.c
          RETURNING seq, claim_no",
     ),
+    runs: None,
     checks_saves: false,
     queue: QueueSql {
         ack: "UPDATE {t}

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, Connection};
 use tokio::sync::oneshot;
 
+use crate::db::sqlite::blocking::now;
+use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::db::sqlite::handling::{as_error, call};
 use crate::db::sqlite::job::{Job, Ran, lost};
@@ -136,40 +138,37 @@ struct ChunkDone {
 struct Prepared<'c> {
     savepoints: Savepoints<'c>,
     held: CachedStatement<'c>,
-    ack: CachedStatement<'c>,
 }
+
+/// What a handler answered to the message of that number in the chunk.
+type Answered = (usize, Option<String>);
 
 impl Prepared<'_> {
     fn held(&mut self, held: &Statement) -> std::result::Result<bool, TransactionLost> {
         self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|error| TransactionLost(error.into()))
-    }
-
-    /// Runs outside the handler's savepoint, because SQLite copies every page that is changed inside a savepoint.
-    fn ack(
-        &mut self,
-        core: &SqliteShared,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<&str>,
-    ) -> std::result::Result<(), TransactionLost> {
-        if core.ack_outside {
-            return Ok(());
-        }
-        let ack = core.verbs.ack(queue, lease, response, core.clock.now());
-        match self.ack.execute(rusqlite::params_from_iter(ack.values())) {
-            Ok(1) => Ok(()),
-            // The handler itself deleted its own message.
-            Ok(_) => Err(TransactionLost(lost())),
-            Err(error) => Err(TransactionLost(error.into())),
-        }
     }
 }
 
 impl ChunkJob {
     fn prepare<'c>(&self, conn: &'c Connection, guard: &Guard) -> Result<Prepared<'c>> {
         let statements = self.core.verbs.statements.of(self.queue);
-        let (held, ack) = (conn.prepare_cached(statements.held.sql())?, conn.prepare_cached(statements.ack.sql())?);
-        Ok(Prepared { savepoints: guard.savepoints(conn)?, held, ack })
+        Ok(Prepared { savepoints: guard.savepoints(conn)?, held: conn.prepare_cached(statements.held.sql())? })
+    }
+
+    /// Acknowledges what was handled, as runs. This is outside the handlers' savepoints, because SQLite copies every
+    /// page that is changed inside a savepoint.
+    fn ack(&self, conn: &Connection, answered: &[Answered]) -> Result<()> {
+        if self.core.ack_outside {
+            return Ok(());
+        }
+        let lease = |(place, response): &Answered| (self.chunk[*place].0.lease.clone(), response.clone());
+        let mut acks: Vec<_> = answered.iter().map(lease).collect();
+        acks.sort_by_key(|(lease, _)| lease.seq);
+        let acks: Vec<_> = acks.iter().map(|(lease, response)| (lease, response.as_deref())).collect();
+        let session = &mut SqliteConn::new(conn);
+        let acked = now(self.core.verbs.ack_many(session, self.queue, &acks, self.core.clock.now()))?;
+        // A handler itself may have deleted its message.
+        if acked == acks.len() as u64 { Ok(()) } else { Err(lost()) }
     }
 
     fn run_one(
@@ -179,7 +178,7 @@ impl ChunkJob {
         lease: &Lease,
         message: &Message,
         handler: &BlockingHandler,
-    ) -> std::result::Result<(Outcome, bool), TransactionLost> {
+    ) -> std::result::Result<(Outcome, bool, Option<String>), TransactionLost> {
         let _span = telemetry::handle_span(&self.core.name, self.queue, message).entered();
         telemetry::handling(&self.core.name, self.queue, message);
         let started = monotonic();
@@ -200,20 +199,17 @@ impl ChunkJob {
         };
         // No other connection can write until the group commits: a lease that is valid now is valid until then.
         if !on.held(&self.core.verbs.held(self.queue, lease))? {
-            return Ok((Outcome::Lost, false));
+            return Ok((Outcome::Lost, false, None));
         }
         let result = on.savepoints.run(handle, |_| Ok(()))?;
         let enqueued = ctx.enqueued && result.is_ok();
-        let outcome = match (result, failure) {
-            (Ok(response), _) => {
-                on.ack(&self.core, self.queue, lease, response.as_deref())?;
-                Outcome::Settled
-            }
-            (Err(_), Some(failure)) => failure.into(),
-            (Err(error), None) => Outcome::of_database(&error),
+        let (outcome, response) = match (result, failure) {
+            (Ok(response), _) => (Outcome::Settled, response),
+            (Err(_), Some(failure)) => (failure.into(), None),
+            (Err(error), None) => (Outcome::of_database(&error), None),
         };
         telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, started.elapsed());
-        Ok((outcome, enqueued))
+        Ok((outcome, enqueued, response))
     }
 }
 
@@ -226,23 +222,27 @@ impl Job for ChunkJob {
             Ok(prepared) => prepared,
             Err(error) => return Ran::Spoilt(error),
         };
+        let mut answered = Vec::new();
         for (claimed, handler) in &self.chunk {
             if !self.outcomes.is_empty() && started.elapsed() > CHUNK_TIME {
                 break;
             }
             let ran = match &claimed.message {
                 Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler),
-                Err(why) => Ok((Outcome::failed(Cause::Unreadable, why.clone()), false)),
+                Err(why) => Ok((Outcome::failed(Cause::Unreadable, why.clone()), false, None)),
             };
             match ran {
-                Ok((outcome, enqueued)) => {
+                Ok((outcome, enqueued, response)) => {
+                    if matches!(outcome, Outcome::Settled) {
+                        answered.push((self.outcomes.len(), response));
+                    }
                     self.outcomes.push(outcome);
                     self.enqueued |= enqueued;
                 }
                 Err(TransactionLost(error)) => return Ran::Spoilt(error),
             }
         }
-        Ran::Well
+        self.ack(conn, &answered).map_or_else(Ran::Spoilt, |()| Ran::Well)
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {

@@ -1,103 +1,251 @@
-//! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read has not changed when it is written. A `+`
-//! before a column keeps the planner from using an index on it.
+//! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read has not changed when it is written.
+//!
+//! Numbers are given in the order of commits, so everything before a number, the front, has been looked at. What no
+//! claim has looked at needs no row in the line. `{v}` is a view of all messages by their number or key: an update of
+//! it moves a message. `{f}` is a view of the same messages by their state.
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines};
+use crate::sql::plans::{Arrive, Claim, Extend, Front, InsertMany, Lines, Runs};
 use crate::sql::purge::{Old, PurgeTexts};
+use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::Places;
+
+/// The places that have messages in the line, one after the other, without looking at the messages.
+macro_rules! places {
+    () => {
+        "WITH RECURSIVE p (place) AS (
+             SELECT min(place) FROM {t}_line WHERE crashes = 0
+             UNION ALL
+             SELECT (SELECT min(place) FROM {t}_line AS l WHERE l.crashes = 0 AND l.place > p.place)
+             FROM p WHERE p.place IS NOT NULL)"
+    };
+}
 
 pub(crate) const SQLITE: Dialect = Dialect {
     places: Places::Numbered("?"),
     casts: false,
     words: &[
+        ("v", "{t}_state"),
+        ("f", "{t}_by_state"),
+        ("returning", " RETURNING 1"),
         ("no", "rowid"),
-        ("by_finished", " INDEXED BY {t}_finished"),
-        ("waiting", " AND visible_at IS NOT NULL"),
-        ("ended", " AND processed_at IS NOT NULL"),
-        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. Each is a
-        // list of names between line breaks, with a flag that says whether it means only these or all but these.
+        ("beside", "\n    LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{beside_ended}"),
+        ("beside_ended", "\n    LEFT JOIN {t}_answer AS a ON a.seq = m.seq{seen}"),
+        ("place", "CASE WHEN {here} THEN '=' || topic ELSE '>' || {destination} END"),
+        // Whether a claim covers a place: by the topic or by the destination. Each is a list of names between line
+        // breaks, with a flag that says whether it means only these or all but these.
         (
             "among",
-            "CASE WHEN {here} THEN (instr(topic, char(10)) = 0 AND instr(?8, char(10) || topic || char(10)) > 0) = ?9
-             ELSE (instr({destination}, char(10)) = 0
-                   AND instr(?10, char(10) || {destination} || char(10)) > 0) = ?11 END",
+            "CASE substr(place, 1, 1)
+                 WHEN '=' THEN (instr(place, char(10)) = 0
+                     AND instr(?8, char(10) || substr(place, 2) || char(10)) > 0) = ?9
+                 ELSE (instr(place, char(10)) = 0
+                     AND instr(?10, char(10) || substr(place, 2) || char(10)) > 0) = ?11 END",
         ),
-        // The columns that a claim reads: the message, its position, and its size.
-        ("claimed", "SELECT {message}, visible_at, octet_length(payload) FROM {t}"),
-        ("in_time", "(expires_at IS NULL OR expires_at > ?1)"),
-        ("leased", "state = 1, owner = ?3, locked_until = ?4, visible_at = ?4, claim_no = claim_no + 1"),
+        ("in_time", "(l.expires_at IS NULL OR l.expires_at > ?1)"),
+        // How many messages no claim has looked at.
+        (
+            "count_fresh",
+            "(SELECT (SELECT count(*) FROM {t} AS m INDEXED BY {t}_born WHERE m.born = 0 AND m.seq >= f.next)
+                 - (SELECT count(*) FROM {t}_trouble AS t CROSS JOIN {t} AS m ON m.seq = t.seq
+                    WHERE t.seq >= f.next AND m.born = 0)
+              FROM {t}_front AS f WHERE f.one = 1)",
+        ),
+        // The rows that are past their time to live and wait. What expired before the mark was looked at,
+        // unless the clock has gone back since.
+        (
+            "overdue",
+            "SELECT seq, expires_at FROM (SELECT seq, expires_at FROM {t}_line WHERE expires_at <= ?1
+                                          ORDER BY expires_at LIMIT ?2)
+             UNION ALL
+             SELECT seq, expires_at FROM (
+                 SELECT m.seq, m.expires_at FROM {t}_front AS f CROSS JOIN {t} AS m INDEXED BY {t}_expiring
+                 WHERE f.one = 1 AND m.expires_at > CASE WHEN f.expired_to > ?1 THEN 0 ELSE f.expired_to END
+                   AND m.expires_at <= ?1 AND m.seq >= f.next
+                   AND m.born = 0 AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq)
+                 ORDER BY m.expires_at LIMIT ?2)",
+        ),
     ],
     schema: include_str!("schema/0001_init.sql"),
-    schema_each: None,
+    schema_each: Some(include_str!("schema/0001_each.sql")),
     create_schema: None,
     schema_drop: None,
-    schema_version: 1,
+    schema_version: 2,
     fence: Fence { one: "state = 1 AND owner = ?2 AND claim_no = ?3", each: None },
     outbox: Identity::outbox("id, message_id, destination, NULL"),
     inbox: Identity::INBOX,
     insert_many: InsertMany::Each,
-    claim: Claim::Embedded {
-        select: Lines {
-            all: "{claimed} WHERE state = 0 AND visible_at <= ?1 AND {in_time} AND crashes = 0
-                 ORDER BY visible_at, seq LIMIT ?2",
-            topics: "{claimed} WHERE state = 0 AND visible_at BETWEEN ?5 AND ?1 AND {in_time} AND crashes = 0
-                   AND {among} ORDER BY visible_at, seq LIMIT ?2",
-            suspects: "{claimed} INDEXED BY {t}_suspects WHERE state = 0 AND crashes > 0 AND visible_at <= ?1
-                   AND {in_time} AND {among} ORDER BY visible_at, seq LIMIT ?2",
+    claim: Claim::Front(Front {
+        at: "SELECT next FROM {t}_front WHERE one = 1",
+        fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {t}_fresh WHERE seq >= ?1 ORDER BY seq",
+        line: Lines {
+            all: "SELECT l.seq, l.visible_at, octet_length(m.payload)
+                 FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
+                 WHERE l.crashes = 0 AND l.visible_at <= ?1 AND {in_time} ORDER BY l.visible_at, l.seq LIMIT ?2",
+            topics: concat!(
+                places!(),
+                " SELECT l.seq, l.visible_at, octet_length(m.payload)
+                 FROM (SELECT place FROM p WHERE place IS NOT NULL AND {among}) AS w
+                     CROSS JOIN {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
+                 WHERE l.seq IN (
+                     SELECT i.seq FROM {t}_line AS i WHERE i.place = w.place AND i.crashes = 0 AND i.visible_at <= ?1
+                       AND (i.expires_at IS NULL OR i.expires_at > ?1) ORDER BY i.visible_at, i.seq LIMIT ?2)
+                 ORDER BY l.visible_at, l.seq LIMIT ?2"
+            ),
+            suspects: "SELECT l.seq, l.visible_at, octet_length(m.payload)
+                 FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
+                 WHERE l.crashes > 0 AND l.visible_at <= ?1 AND {in_time} AND {among}
+                 ORDER BY l.visible_at, l.seq LIMIT ?2",
         },
-        lease: "UPDATE {t}
-             SET state = 1, owner = ?2, locked_until = ?3, visible_at = ?3, claim_no = claim_no + 1,
-                 last_attempt_at = ?4
-             WHERE seq = ?1 AND state = 0",
-        lease_all: "UPDATE {t} SET {leased}, last_attempt_at = ?1
-             WHERE seq IN (SELECT seq FROM {t}
-                           WHERE state = 0 AND visible_at <= ?1 AND {in_time} AND crashes = 0
-                           ORDER BY visible_at, seq LIMIT ?2)",
+        take: "DELETE FROM {t}_line WHERE seq = ?1",
+        pass: "INSERT INTO {t}_line (seq, place, visible_at, expires_at)
+             SELECT seq, {place}, visible_at, expires_at FROM {t} WHERE seq = ?1",
+        mark: "INSERT INTO {t}_trouble (seq, expires_at) SELECT seq, expires_at FROM {t} WHERE seq = ?1",
+        advance: "UPDATE {t}_front SET next = coalesce(?1, (SELECT max(seq) FROM {t}) + 1)
+             WHERE one = 1 AND next < coalesce(?1, (SELECT max(seq) FROM {t}) + 1)",
+        settle: "UPDATE {t}_front
+             SET next = coalesce((SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 1), (SELECT max(seq) FROM {t}) + 1)
+             WHERE one = 1
+               AND next < coalesce((SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 1), (SELECT max(seq) FROM {t}) + 1)",
+        expired: "UPDATE {t}_front SET expired_to = ?1
+             WHERE one = 1 AND (expired_to > ?1
+                 OR EXISTS (SELECT 1 FROM {t} WHERE expires_at > expired_to AND expires_at <= ?1))",
         next: "SELECT min(at) FROM (
-                 SELECT * FROM (SELECT visible_at AS at FROM {t}
-                                WHERE state = 0 AND visible_at IS NOT NULL AND crashes = 0
-                                ORDER BY visible_at LIMIT 1)
-                 UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
-    },
+                 SELECT min(visible_at) AS at FROM {t}_line WHERE crashes = 0
+                 UNION ALL SELECT min(until) FROM {t}_held)",
+    }),
     many: None,
-    extend: Extend::Each("UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}"),
+    extend: Extend::Runs {
+        run: "UPDATE {t}_held SET until = ?5 WHERE from_seq = ?1 AND to_seq = ?2 AND owner = ?3 AND no = ?4",
+        one: "UPDATE {v} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence} RETURNING 1",
+    },
+    runs: Some(Runs {
+        hold: "INSERT INTO {t}_held (from_seq, to_seq, no, owner, at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at)
+             SELECT ?1, ?6, claim_no, ?5, ?2, at
+             FROM (SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
+             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND to_seq >= ?6 AND {fence}",
+        done: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
+             SELECT seq, seq, 1, ?3, ?4, ?3, ?5 FROM {t} WHERE {key}",
+    }),
     checks_saves: false,
     queue: QueueSql {
-        suspects_next: "SELECT visible_at FROM {t} INDEXED BY {t}_suspects WHERE state = 0 AND crashes > 0 AND {among}
-             ORDER BY visible_at LIMIT 1",
-        load_expired: "SELECT {bare} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
-             ORDER BY expires_at LIMIT ?2",
-        count_overdue: "SELECT count(*) FROM (
-                 SELECT 1 FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1 LIMIT ?2)",
-        count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state
-             UNION ALL SELECT state, count(*) FROM {t} WHERE processed_at IS NOT NULL GROUP BY state",
-        count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
+        topics_next: concat!(
+            places!(),
+            " SELECT min(at) FROM (
+                 SELECT min((SELECT min(visible_at) FROM {t}_line AS l WHERE l.place = p.place AND l.crashes = 0)) AS at
+                 FROM p WHERE p.place IS NOT NULL AND {among}
+                 UNION ALL SELECT min(until) FROM {t}_held)"
+        ),
+        suspects_next: "SELECT visible_at FROM {t}_line AS l WHERE crashes > 0 AND {among} ORDER BY visible_at LIMIT 1",
+        ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
+             SELECT ?1, ?1, claim_no, ?5, ?2, at, ?4
+             FROM (SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
+             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND to_seq >= ?1 AND {fence}",
+        held: "SELECT 1 FROM (SELECT from_seq, to_seq, no AS claim_no, owner, 1 AS state FROM {t}_held)
+             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND to_seq >= ?1 AND {fence}",
+        load_claimed: "SELECT {record} FROM {v} WHERE seq IN (
+                 SELECT m.seq FROM {t}_held AS h CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq
+                 WHERE h.until = ?1 AND h.owner = ?2) ORDER BY seq",
+        load_over: "SELECT {bare} FROM {v} WHERE seq IN (
+                 SELECT m.seq FROM (SELECT from_seq, to_seq FROM {t}_held WHERE until <= ?1
+                                    ORDER BY until LIMIT ?2) AS h
+                     CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq LIMIT ?2)
+             ORDER BY visible_at, seq",
+        load_expired: "SELECT {bare} FROM {v} WHERE seq IN (SELECT seq FROM ({overdue}))
+             ORDER BY expires_at, seq LIMIT ?2",
+        count_overdue: "SELECT count(*) FROM (SELECT 1 FROM ({overdue}) LIMIT ?2)",
+        expire_dead: "UPDATE {v} SET state = 4, processed_at = ?1
+             WHERE seq IN (SELECT seq FROM {t}_trouble WHERE state = 3 AND expires_at <= ?1
+                           ORDER BY expires_at, seq LIMIT ?2) RETURNING 1",
+        count_purgeable: "SELECT min(?2, (SELECT coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_done WHERE at < ?1)
+                 + (SELECT count(*) FROM {t}_trouble WHERE state = 2 AND at < ?1))",
+        count: "SELECT 0, {count_fresh} + (SELECT count(*) FROM {t}_line)
+             UNION ALL SELECT 1, coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_held
+             UNION ALL SELECT 2, coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_done
+             UNION ALL
+             SELECT state, count(*) FROM {t}_trouble WHERE state > 0 AND state IN (2, 3, 4, 7) GROUP BY state",
+        count_waiting: "SELECT {count_fresh} + (SELECT count(*) FROM {t}_line)
+             + (SELECT coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_held)",
+        oldest: "SELECT created_at, visible_at FROM (
+                 SELECT * FROM (SELECT created_at, visible_at, seq FROM {t}_fresh ORDER BY seq LIMIT 1000)
+                 UNION ALL
+                 SELECT * FROM (SELECT m.created_at, l.visible_at, l.seq
+                                FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
+                                ORDER BY l.visible_at, l.seq LIMIT 1))
+             ORDER BY visible_at, seq LIMIT 1",
         ..shared::QUEUE
     },
     in_state: shared::IN_STATE,
     purge: PurgeTexts {
-        failures: Some(
-            "DELETE FROM {t}_failures WHERE seq IN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2)",
-        ),
-        rows: "DELETE FROM {t} WHERE seq IN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2)",
-        ended: shared::ENDED,
+        failures: None,
+        rows: "DELETE FROM {t} WHERE seq IN ({old})",
+        // A run may have more messages than are deleted at once. They come in the order of the runs.
+        ended: Old {
+            rows: "SELECT seq FROM (
+                     SELECT * FROM (SELECT m.seq, d.at FROM (SELECT from_seq, to_seq, at FROM {t}_done
+                                                             WHERE {state} = 2 AND at < ?1 ORDER BY at LIMIT ?2) AS d
+                                    CROSS JOIN {t} AS m ON m.seq BETWEEN d.from_seq AND d.to_seq LIMIT ?2)
+                     UNION ALL
+                     SELECT * FROM (SELECT seq, at FROM {t}_trouble WHERE state > 0 AND state = {state} AND at < ?1
+                                    ORDER BY at, seq LIMIT ?2))
+                 ORDER BY at, seq LIMIT ?2",
+            age: "",
+        },
         seen: Old {
-            rows: "state = {state} AND visible_at IS NULL AND processed_at IS NULL AND last_seen_at < ?1",
-            age: "last_seen_at",
+            rows: "SELECT seq FROM {t}_trouble WHERE state > 0 AND state = {state} AND at < ?1
+                 ORDER BY at, seq LIMIT ?2",
+            age: "",
         },
     },
-    questions: shared::QUESTIONS,
+    questions: QuestionSql {
+        newest: "SELECT (SELECT max(seq) FROM {t}), (SELECT created_at FROM {t} ORDER BY seq DESC LIMIT 1),
+             (SELECT max(rowid) FROM {t}_failures),
+             (SELECT max(at) FROM (SELECT max(at) AS at FROM {t}_done
+                  UNION ALL SELECT max(at) FROM {t}_trouble WHERE state = 2)),
+             (SELECT max(at) FROM {t}_trouble WHERE state = 3), (SELECT max(at) FROM {t}_trouble WHERE state = 4),
+             (SELECT max(at) FROM {t}_trouble WHERE state = 7)",
+        activity: "SELECT coalesce(sum(n), 0), max(last_attempt_at),
+                 (SELECT max(at) FROM (SELECT max(at) AS at FROM {t}_done
+                      UNION ALL SELECT max(at) FROM {t}_trouble WHERE state = 2)),
+                 (SELECT at FROM {t}_failures ORDER BY rowid DESC LIMIT 1),
+                 (SELECT max(maintained_at) FROM postroom_schema WHERE outbox = ?3 AND inbox = ?4)
+             FROM (SELECT to_seq - from_seq + 1 AS n, at AS last_attempt_at FROM {t}_held WHERE until > ?1 LIMIT ?2)",
+        ahead: "SELECT min(?3, (SELECT count(*) FROM {t}_line
+                      WHERE crashes = 0 AND visible_at <= ?1 AND (visible_at < ?1 OR seq < ?2))
+                 + (SELECT count(*) FROM {t}_line
+                    WHERE crashes > 0 AND visible_at <= ?1 AND (visible_at < ?1 OR seq < ?2))
+                 + (SELECT count(*) FROM (SELECT visible_at, seq FROM {t}_fresh ORDER BY seq LIMIT ?3)
+                    WHERE visible_at < ?1 OR visible_at = ?1 AND seq < ?2))",
+        done_rate: "SELECT coalesce(sum(n), 0), min(at) FROM (
+                 SELECT at, to_seq - from_seq + 1 AS n FROM {t}_done WHERE at >= ?1
+                 UNION ALL SELECT at, 1 FROM {t}_trouble WHERE state > 0 AND state = 2 AND at >= ?1
+                 ORDER BY at DESC LIMIT ?3) AS done
+             WHERE at <= ?2",
+        tally_ready: "SELECT topic, party, count(*) FROM (
+                 SELECT topic, {party} AS party FROM {f} WHERE state = 0 LIMIT ?1) AS front
+             GROUP BY topic, party",
+        ..shared::QUESTIONS
+    },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT (id) DO NOTHING",
-    outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
+    outbox_by_message: shared::OUTBOX_BY_MESSAGE,
     inbox_alone: InboxSql {
-        count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
+        insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0) ON CONFLICT (source, message_id) DO NOTHING",
+        accept: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0)
+             ON CONFLICT (source, message_id) DO UPDATE SET {accepted_excluded}
+             WHERE EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = {t}.seq AND t.state = 5)",
+        handled: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 2)",
+        see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at, born) VALUES (?1, ?2, ?3, ?4, ?4, 5)
+             ON CONFLICT (source, message_id) DO NOTHING",
+        touch: "INSERT INTO {t}_seen (seq, at, hash) VALUES (?1, ?2, ?3)
+             ON CONFLICT (seq) DO UPDATE SET at = excluded.at, hash = coalesce(hash, excluded.hash)",
+        count: "SELECT state, count(*) FROM {t}_trouble WHERE state > 0 AND state IN (5, 6) GROUP BY state",
         ..shared::INBOX
     },
     accept_seen: None,
     arrive: Arrive::Answered(
-        "INSERT INTO {t} ({new}, state, last_attempt_at, locked_until, owner, claim_no)
-         VALUES ({new_values}, 1, {@created_at}, {@visible_at}, {@owner}, 1)
+        "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 1)
          ON CONFLICT (source, message_id) DO NOTHING RETURNING 1, seq",
     ),
     idle_poll: None,

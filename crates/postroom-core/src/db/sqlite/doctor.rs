@@ -4,7 +4,7 @@ mod files;
 mod questions;
 
 pub(crate) use files::look;
-pub(crate) use questions::QUESTIONS;
+pub(crate) use questions::{MISPLACED, QUESTIONS};
 
 use std::path::Path;
 
@@ -27,6 +27,7 @@ pub(crate) fn report(path: &Path, facts: &Facts) -> Report {
 const JUDGES: &[Judge] = &[
     version,
     schema::is_there,
+    schema::places,
     times::jump,
     times::ahead,
     integrity,

@@ -31,13 +31,28 @@ impl ToSql for Value {
 
 impl BlockingTx for Connection {
     fn run(&self, statement: &Statement) -> Result<Done> {
-        let rows = self.prepare_cached(&statement.sql)?.execute(rusqlite::params_from_iter(&statement.values))?;
-        statement.check(rows as u64)
+        run(&mut *self.prepare_cached(&statement.sql)?, statement)
     }
 
     fn check_durable(&self) -> Result<()> {
         check_synchronous(self.prepare_cached(SYNCHRONOUS)?.query_row([], |row| row.get(0))?)
     }
+}
+
+fn run(prepared: &mut rusqlite::Statement<'_>, statement: &Statement) -> Result<Done> {
+    let values = rusqlite::params_from_iter(&statement.values);
+    let rows = match prepared.column_count() {
+        0 => prepared.execute(values)? as u64,
+        // SQLite does not count the rows of an update that moves messages. Such a statement returns a row for each.
+        _ => {
+            let (mut moved, mut count) = (prepared.query(values)?, 0);
+            while moved.next()?.is_some() {
+                count += 1;
+            }
+            count
+        }
+    };
+    statement.check(rows)
 }
 
 impl BlockingTx for Transaction<'_> {

@@ -82,12 +82,13 @@ impl Receiving {
         let mut failure = None;
         let handled = savepoints.run(|| self.handle(conn, &message, &mut failure), |_| Ok(()))?;
         if let Ok(response) = &handled {
-            let row = self.core.verbs.handled(&self.incoming, response.as_deref(), self.core.clock.now());
-            // It can exist only if the handler itself has written it.
-            match conn.run(&row) {
-                Ok(done) if !done.duplicate => {}
-                Ok(_) => return Err(TransactionLost(lost())),
-                Err(error) => return Err(TransactionLost(error)),
+            for row in self.core.verbs.handled(&self.incoming, response.as_deref(), self.core.clock.now()) {
+                // It can exist only if the handler itself has written it.
+                match conn.run(&row) {
+                    Ok(done) if !done.duplicate => {}
+                    Ok(_) => return Err(TransactionLost(lost())),
+                    Err(error) => return Err(TransactionLost(error)),
+                }
             }
         }
         Ok(received(handled.map(Step::Handled), failure))

@@ -7,7 +7,11 @@ use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::store::sql::SqlVerbs;
 use crate::support::error::Result;
 
+/// Creates what is missing. Tables of another version are not touched.
 pub(super) fn deploy_schema(conn: &Connection, verbs: &SqlVerbs) -> Result<()> {
+    if let found @ Some(_) = schema_version(conn, verbs)? {
+        verbs.check_schema(found)?;
+    }
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.execute_batch(&verbs.statements.schema)?;
     conn.execute_batch("COMMIT")?;

@@ -119,7 +119,7 @@ impl SqlVerbs {
     }
 
     /// Acknowledges many messages. Returns how many leases were held.
-    pub(super) async fn ack_many(
+    pub(crate) async fn ack_many(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -132,9 +132,42 @@ impl SqlVerbs {
         // Some servers change text inside JSON, so an ack with an answer has its own statement.
         let goes_alone = |ack: &&(_, Option<&str>)| ack.1.is_some() && many.is_some_and(SqlTemplate::takes_json);
         let (alone, together): (Vec<_>, Vec<_>) = acks.iter().partition(goes_alone);
+        if let Some(runs) = &statements.runs {
+            return self.ack_runs(session, queue, &runs.ack, acks, now).await;
+        }
         let [alone, together] = [alone, together].map(|acks| acks.into_iter().map(row).collect::<Vec<_>>());
         let held = self.write_rows(session, (&statements.ack, None), &alone, &at).await?;
         Ok(held + self.write_rows(session, (&statements.ack, many), &together, &at).await?)
+    }
+
+    /// Acknowledges runs of messages that are held together. `acks` are sorted by number.
+    async fn ack_runs(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        sql: &SqlTemplate,
+        acks: &[(&Lease, Option<&str>)],
+        now: Timestamp,
+    ) -> Result<u64> {
+        let (at, mut held) = (int(self.late(now).as_micros()), 0);
+        let follows = |one: &(&Lease, Option<&str>), next: &(&Lease, Option<&str>)| {
+            one.1.is_none() && next.1.is_none() && one.0.is_followed_by(next.0)
+        };
+        for run in acks.chunk_by(follows) {
+            if let ([first, .., last], None) = (run, run[0].1) {
+                let mut values = Self::fence(first.0);
+                values.extend([text(None), at.clone(), int(last.0.seq)]);
+                if session.execute(&sql.with(values)).await?.rows > 0 {
+                    held += run.len() as u64;
+                    continue;
+                }
+            }
+            for (lease, response) in run {
+                let values = [Self::fence(lease), vec![text(*response), at.clone()]].concat();
+                held += session.execute(&self.statements.of(queue).ack.with(values)).await?.rows;
+            }
+        }
+        Ok(held)
     }
 
     pub(crate) async fn extend(
@@ -152,11 +185,18 @@ impl SqlVerbs {
         // Compare both, because one of two leases on the same row is over.
         let mut held = HashSet::new();
         match &self.statements.of(queue).extend {
-            Extend::Each(sql) => {
-                for lease in sorted {
-                    let extend = sql.with([&Self::fence(lease)[..], &until].concat());
-                    if session.execute(&extend).await?.rows > 0 {
-                        held.insert((lease.seq, lease.claim_no));
+            Extend::Each(sql) => self.extend_each(session, sql, &sorted, &until, &mut held).await?,
+            Extend::Runs { run, one } => {
+                for together in sorted.chunk_by(|one, next| one.is_followed_by(next)) {
+                    let [first, .., last] = together else {
+                        self.extend_each(session, one, together, &until, &mut held).await?;
+                        continue;
+                    };
+                    let [_, owner, no] = &Self::fence(first)[..] else { continue };
+                    let values = vec![int(first.seq), int(last.seq), owner.clone(), no.clone(), until[0].clone()];
+                    match session.execute(&run.with(values)).await?.rows {
+                        0 => self.extend_each(session, one, together, &until, &mut held).await?,
+                        _ => held.extend(together.iter().map(|lease| (lease.seq, lease.claim_no))),
                     }
                 }
             }
@@ -169,6 +209,23 @@ impl SqlVerbs {
             }
         }
         Ok(leases.iter().map(|lease| held.contains(&(lease.seq, lease.claim_no))).collect())
+    }
+
+    async fn extend_each(
+        &self,
+        session: &mut impl Session,
+        sql: &SqlTemplate,
+        leases: &[&Lease],
+        until: &[Value],
+        held: &mut HashSet<(i64, i64)>,
+    ) -> Result<()> {
+        for lease in leases {
+            let extend = sql.with([&Self::fence(lease)[..], until].concat());
+            if session.execute(&extend).await?.rows > 0 {
+                held.insert((lease.seq, lease.claim_no));
+            }
+        }
+        Ok(())
     }
 
     /// Writes rows with a statement for one row, or with one for many if there is one. Returns how many changed.

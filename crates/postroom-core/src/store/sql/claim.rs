@@ -16,30 +16,16 @@ use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 
 /// The smallest unit of time.
-const TICK: Duration = Duration::from_micros(1);
+pub(super) const TICK: Duration = Duration::from_micros(1);
 
 /// The result of a claim.
 pub(super) struct Taken {
     pub(super) claimed: Vec<Claimed>,
     /// Where the rest of the queue begins. There is nothing before it for this claim.
-    rest: Timestamp,
+    pub(super) rest: Timestamp,
 }
 
 impl SqlVerbs {
-    /// Claims rows in a database that takes no round trips.
-    pub(crate) async fn claim(
-        &self,
-        session: &mut impl Session,
-        queue: Queue,
-        request: &ClaimRequest,
-        now: Timestamp,
-    ) -> Result<Claims> {
-        let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
-        let from = self.beginning(queue, request, now);
-        let taken = self.claim_in_line(session, queue, request, now, from).await?;
-        self.or_when(session, queue, request, (taken, now), reaped).await
-    }
-
     /// Claims rows in a database that takes round trips. It does not repeat a look that was just taken.
     pub(super) async fn claim_looked(
         &self,
@@ -78,7 +64,7 @@ impl SqlVerbs {
         Ok(Claims { claimed, next_at: None, reaped })
     }
 
-    async fn claim_in_line(
+    pub(super) async fn claim_in_line(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -88,14 +74,13 @@ impl SqlVerbs {
     ) -> Result<Taken> {
         match &self.statements.of(queue).claim {
             Claim::AtOnce { take, .. } => self.claim_from(session, (queue, take), request, now, from).await,
-            Claim::Listed { select, .. } | Claim::Embedded { select, .. } => {
-                self.select_and_claim(session, (queue, select), request, now, from).await
-            }
+            Claim::Listed { select, .. } => self.select_and_claim(session, (queue, select), request, now, from).await,
+            Claim::Front(front) => self.claim_front(session, (queue, front), request, now).await,
         }
     }
 
     /// Returns the claimed rows. If there are none, it queries when to look again.
-    async fn or_when(
+    pub(super) async fn or_when(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -109,7 +94,7 @@ impl SqlVerbs {
         let statements = self.statements.of(queue);
         let next = match &statements.claim {
             _ if request.suspects => &statements.suspects_next,
-            Claim::Embedded { next, .. } if request.topics.is_none() => next,
+            Claim::Front(front) if request.topics.is_none() => &front.next,
             _ => &statements.topics_next,
         };
         let next = next.with(self.claim_values(request, now, taken.rest));
@@ -118,7 +103,7 @@ impl SqlVerbs {
     }
 
     /// Reaps rows whose lease ran out and expires rows past their time to live, if there may be some.
-    async fn reap_and_expire(
+    pub(super) async fn reap_and_expire(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -244,12 +229,8 @@ impl SqlVerbs {
         if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
             self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
         }
-        let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
-        // Where all rows arrive at once, larger rows come without their payload at first.
-        let large = match self.statements.of(queue).claim {
-            Claim::Listed { .. } => (request.budget.bytes / request.batch as u64).max(1),
-            _ => u64::MAX,
-        };
+        // All rows arrive at once, so larger rows come without their payload at first.
+        let large = (request.budget.bytes / request.batch as u64).max(1);
         let mut line = Vec::new();
         for (_, bytes, claimed) in found {
             let Some(mut claimed) = claimed else { break };
@@ -259,7 +240,7 @@ impl SqlVerbs {
             }
             line.push(claimed);
         }
-        self.take_line(session, queue, values, &line, is_whole).await?;
+        self.take_line(session, queue, values, &line).await?;
         Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
     }
 
@@ -270,24 +251,14 @@ impl SqlVerbs {
         queue: Queue,
         values: Vec<Value>,
         line: &[Claimed],
-        is_whole: bool,
     ) -> Result<()> {
         let [now, _, owner, until] = &values[..4] else { return Ok(()) };
         let lease = [owner.clone(), until.clone(), now.clone()];
         let rows: Vec<_> = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
-        match &self.statements.of(queue).claim {
-            Claim::Embedded { lease_all, .. } if is_whole && !line.is_empty() => {
-                session.execute(&lease_all.with(values)).await?;
+        if let Claim::Listed { lease: sql, .. } = &self.statements.of(queue).claim {
+            for statement in sql.for_rows(&rows, &lease) {
+                session.execute(&statement).await?;
             }
-            Claim::Embedded { lease: sql, .. } => {
-                self.write_rows(session, (sql, None), &rows, &lease).await?;
-            }
-            Claim::Listed { lease: sql, .. } => {
-                for statement in sql.for_rows(&rows, &lease) {
-                    session.execute(&statement).await?;
-                }
-            }
-            Claim::AtOnce { .. } => {}
         }
         Ok(())
     }
@@ -314,7 +285,7 @@ impl SqlVerbs {
 }
 
 /// Returns the part of the queue that a claim takes from.
-fn line_of<'t>(lines: &'t Lines<SqlTemplate>, request: &ClaimRequest) -> &'t SqlTemplate {
+pub(super) fn line_of<'t>(lines: &'t Lines<SqlTemplate>, request: &ClaimRequest) -> &'t SqlTemplate {
     match &request.topics {
         _ if request.suspects => &lines.suspects,
         Some(_) => &lines.topics,

@@ -5,6 +5,7 @@ use super::{Session, SqlVerbs};
 use crate::message::WorkItemId;
 use crate::queue::{Queue, State};
 use crate::sql::Statement;
+use crate::sql::plans::Claim;
 use crate::store::{Filter, Operator};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
@@ -82,6 +83,10 @@ impl SqlVerbs {
     ) -> Result<u64> {
         let Some(purge) = self.statements.of(queue).purges.of(state) else { return Ok(0) };
         let values = vec![int(self.early(before).as_micros()), int(row_count(limit))];
+        if let Claim::Front(front) = &self.statements.of(queue).claim {
+            // What nobody claims, because it was never ready, must not stay behind the front.
+            session.execute(&front.settle.with(Vec::new())).await?;
+        }
         if let Some(failures) = &purge.failures {
             session.execute(&failures.with(values.clone())).await?;
         }

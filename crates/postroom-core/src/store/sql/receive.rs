@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::rows::{inbox_row, uuid};
+use super::rows::{inbox_row, int, uuid};
 use super::{Change, Record, Session, SqlVerbs};
 use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Lease, Noted, Queue, State};
@@ -44,6 +44,11 @@ impl SqlVerbs {
         row.push(uuid(Some(owner.as_uuid())));
         match self.insert_arrival(session, row).await? {
             Inserted::Row(seq) => {
+                if let Some(runs) = &self.statements.inbox.runs {
+                    let owner = uuid(Some(owner.as_uuid()));
+                    let values = vec![int(seq), int(seq), int(1), owner, int(now.as_micros()), int(until.as_micros())];
+                    session.execute(&runs.hold.with(values)).await?;
+                }
                 let lease = Lease { seq, owner, claim_no: 1, until, attempts: 0, crashes: 0 };
                 Ok(Admission::Held { lease, message: Box::new(incoming.to_message(now)) })
             }
@@ -55,12 +60,19 @@ impl SqlVerbs {
         }
     }
 
-    /// Returns the statement for a new message that was handled in this transaction: one insert for its whole life.
-    pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
+    /// Returns the statements for a new message that was handled in this transaction: the message, and that it is done.
+    pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Vec<Statement> {
         let late = self.late(now);
+        let owner = uuid(Some(OwnerToken::new().as_uuid()));
         let mut row = inbox_row(incoming, None, late, late);
-        row.extend([uuid(Some(OwnerToken::new().as_uuid())), super::text(response)]);
-        self.statements.inbox_alone.handled.with(row).expecting(Expects::RowOrDuplicate)
+        row.extend([owner.clone(), super::text(response)]);
+        let done = self.statements.inbox.runs.as_ref().map(|runs| {
+            let mut values = super::inbox::key_values(&incoming.key);
+            values.extend([int(late.as_micros()), owner, super::text(response)]);
+            runs.done.with(values)
+        });
+        let insert = self.statements.inbox_alone.handled.with(row).expecting(Expects::RowOrDuplicate);
+        std::iter::once(insert).chain(done).collect()
     }
 
     async fn insert_arrival(&self, session: &mut impl Session, row: Vec<Value>) -> Result<Inserted> {

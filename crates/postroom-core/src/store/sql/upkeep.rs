@@ -8,6 +8,7 @@ use super::rows::{self, filter_values, int, read_failure, read_record, row_count
 use super::{Change, Record, Session, SqlVerbs, uuid};
 use crate::queue::{AHEAD, Queue, Reaped, State};
 use crate::sql::Row;
+use crate::sql::plans::Claim;
 use crate::store::{Failure, Filter, Identity, QueueStats, Revival};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
@@ -57,6 +58,9 @@ impl SqlVerbs {
             changes.push(Change { was, claim_no: record.work.claim_no, failure: None, record });
         }
         self.write_back(session, queue, &changes, now).await?;
+        if let (true, Claim::Front(front)) = (changes.len() < limit, &self.statements.of(queue).claim) {
+            session.execute(&front.expired.with(vec![int(now.as_micros())])).await?;
+        }
         Ok(changes.len() as u64)
     }
 

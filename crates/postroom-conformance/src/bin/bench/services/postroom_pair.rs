@@ -110,8 +110,7 @@ async fn drain(dir: &Path, courier: Courier, messages: usize) -> Result<f64> {
 async fn pending(store: &SqliteStore) -> Result<i64> {
     Ok(store
         .read(|conn| {
-            Ok(conn
-                .query_row("SELECT count(*) FROM outbox_messages WHERE visible_at IS NOT NULL", [], |row| row.get(0))?)
+            Ok(conn.query_row("SELECT count(*) FROM outbox_messages_state WHERE state < 2", [], |row| row.get(0))?)
         })
         .await?)
 }

@@ -29,7 +29,12 @@ async fn steps(dir: &Path, name: &str, done: usize, pending: usize) -> anyhow::R
         // Marked done by hand: what matters is that the rows are there.
         store
             .write(|tx| {
-                tx.execute("UPDATE outbox_messages SET state = 2, visible_at = NULL, processed_at = created_at", [])?;
+                tx.execute(
+                    "INSERT INTO outbox_messages_done (from_seq, to_seq, no, at)
+                     SELECT seq, seq, 1, created_at FROM outbox_messages_fresh",
+                    [],
+                )?;
+                tx.execute("UPDATE outbox_messages_front SET next = (SELECT max(seq) + 1 FROM outbox_messages)", [])?;
                 Ok(())
             })
             .await?;

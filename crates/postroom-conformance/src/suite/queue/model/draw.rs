@@ -10,26 +10,94 @@ use postroom::queue::{Queue, State};
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Advance(Duration),
-    Jump { by: Duration, ahead: bool },
+    Jump {
+        by: Duration,
+        ahead: bool,
+    },
     Enqueue(Vec<New>),
-    Claim { queue: Queue, owner: u128, lease: Duration, batch: usize },
-    Settle { queue: Queue, settles: Vec<(usize, How)> },
-    Extend { queue: Queue, leases: Vec<usize>, lease: Duration },
-    Reap { queue: Queue, limit: usize },
-    Expire { queue: Queue, limit: usize },
-    ExpireDead { queue: Queue, limit: usize },
-    Purge { queue: Queue, state: State, retention: Duration, limit: usize },
-    Dismiss { queue: Queue, which: Which },
+    Claim {
+        queue: Queue,
+        owner: u128,
+        lease: Duration,
+        batch: usize,
+    },
+    /// A claim of some topics: only this one, or all but this one.
+    ClaimSome {
+        queue: Queue,
+        owner: u128,
+        lease: Duration,
+        batch: usize,
+        topic: &'static str,
+        only: bool,
+    },
+    Settle {
+        queue: Queue,
+        settles: Vec<(usize, How)>,
+    },
+    Extend {
+        queue: Queue,
+        leases: Vec<usize>,
+        lease: Duration,
+    },
+    Reap {
+        queue: Queue,
+        limit: usize,
+    },
+    Expire {
+        queue: Queue,
+        limit: usize,
+    },
+    ExpireDead {
+        queue: Queue,
+        limit: usize,
+    },
+    Purge {
+        queue: Queue,
+        state: State,
+        retention: Duration,
+        limit: usize,
+    },
+    Dismiss {
+        queue: Queue,
+        which: Which,
+    },
     Cancel(New),
-    Revive { queue: Queue, which: Which, dismissed: bool, ttl: Option<Duration> },
-    Redrive { which: Which, ttl: Option<Duration> },
-    See { key: u8, hash: Option<u8> },
-    Put { key: u8, arrived: Arrived, first_wins: bool },
-    Mark { key: u8, mark: u8 },
-    Find { message: u128, key: u8 },
-    Stats { queue: Queue },
-    Maintain { interval: Duration },
-    Correct { queue: Queue },
+    Revive {
+        queue: Queue,
+        which: Which,
+        dismissed: bool,
+        ttl: Option<Duration>,
+    },
+    Redrive {
+        which: Which,
+        ttl: Option<Duration>,
+    },
+    See {
+        key: u8,
+        hash: Option<u8>,
+    },
+    Put {
+        key: u8,
+        arrived: Arrived,
+        first_wins: bool,
+    },
+    Mark {
+        key: u8,
+        mark: u8,
+    },
+    Find {
+        message: u128,
+        key: u8,
+    },
+    Stats {
+        queue: Queue,
+    },
+    Maintain {
+        interval: Duration,
+    },
+    Correct {
+        queue: Queue,
+    },
 }
 
 /// A message for the outbox.
@@ -96,7 +164,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..41) {
+        match rng.u8(0..43) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -117,6 +185,7 @@ impl Op {
             37 => Self::Jump { by: seconds(rng) * pick(rng, &[1, 10, 10_000]), ahead: rng.bool() },
             38 => Self::Correct { queue: queue(rng) },
             39 => Self::Cancel(New::draw(rng)),
+            40..=41 => Self::claim_some(rng),
             _ => Self::Maintain { interval: seconds(rng) },
         }
     }
@@ -148,6 +217,16 @@ impl Op {
 
     fn revive(rng: &mut Rng) -> Self {
         Self::Revive { queue: queue(rng), which: Which::draw(rng), dismissed: rng.bool(), ttl: maybe(rng, seconds) }
+    }
+
+    fn claim_some(rng: &mut Rng) -> Self {
+        let (queue, owner, lease, batch) = (queue(rng), rng.u128(1..4), seconds(rng), rng.usize(1..6));
+        Self::ClaimSome { queue, owner, lease, batch, topic: pick(rng, &TOPICS), only: rng.bool() }
+    }
+
+    /// Whether it turns the clock back.
+    pub(super) fn turns_back(&self) -> bool {
+        matches!(self, Self::Jump { ahead: false, .. })
     }
 
     fn claim(rng: &mut Rng) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postroom::clock::Timestamp;
 use postroom::message::{ContentHash, OwnerToken};
 use postroom::operator::{Filter, Operator, Record};
-use postroom::queue::{Claimed, Lease, Queue, Settle, State, WorkQueue};
+use postroom::queue::{Claimed, Lease, Queue, Settle, State, Topics, WorkQueue};
 use postroom::store::Store;
 use postroom::{Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
 use uuid::Uuid;
@@ -74,6 +74,10 @@ impl World {
                 format!("{:?}", self.outbox.enqueue_many(messages).await?)
             }
             Op::Claim { queue, owner, lease, batch } => self.claim(*queue, *owner, *lease, *batch).await?,
+            Op::ClaimSome { queue, owner, lease, batch, topic, only } => {
+                let topics = if *only { Topics::only([*topic])? } else { Topics::only([*topic])?.rest() };
+                self.claim_some(*queue, *owner, (*lease, *batch), &topics).await?
+            }
             Op::Settle { queue, settles } => {
                 let settles = settles.iter().filter_map(|(back, how)| self.settle(*queue, *back, how));
                 let settles = settles.collect::<postroom::Result<_>>()?;
@@ -127,6 +131,31 @@ impl World {
                 format!("{:?} {backlog}", self.verbs(*queue).stats().await?)
             }
         })
+    }
+
+    async fn claim_some(
+        &mut self,
+        queue: Queue,
+        owner: u128,
+        (lease, batch): (Duration, usize),
+        topics: &Topics,
+    ) -> anyhow::Result<String> {
+        let owner = OwnerToken::from_uuid(Uuid::from_u128(owner))?;
+        let claims = self.verbs(queue).claim_topics(owner, lease, batch, topics).await?;
+        let told: Vec<_> = claims.claimed.iter().map(|claimed| self.told_claim(queue, claimed)).collect();
+        self.leases[at(queue)].extend(claims.claimed.into_iter().map(|claimed| claimed.lease));
+        Ok(format!("{told:?}, next at {:?}", claims.next_at))
+    }
+
+    /// Takes every message of both queues and gives it back. Messages that no claim has taken follow one another by
+    /// number; others by their time, which differs after the clock was turned back.
+    pub(super) async fn look_at_all(&mut self) -> anyhow::Result<()> {
+        for queue in [Queue::Outbox, Queue::Inbox] {
+            let all = self.verbs(queue).claim(OwnerToken::new(), Duration::from_secs(1), 500).await?.claimed;
+            let all: Vec<_> = all.into_iter().map(|claimed| Settle::release(claimed.lease)).collect();
+            anyhow::ensure!(self.verbs(queue).settle(all).await?.lost == 0, "a lease was lost");
+        }
+        Ok(())
     }
 
     async fn claim(&mut self, queue: Queue, owner: u128, lease: Duration, batch: usize) -> anyhow::Result<String> {

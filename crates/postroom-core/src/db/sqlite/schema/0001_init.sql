@@ -1,8 +1,16 @@
 -- Postroom's tables on SQLite. Times are microseconds since 1970, ids are 16 bytes.
+--
+-- A message is written once. Where it stands is written elsewhere, in narrow tables, and it stands in one place:
+--   fresh     no claim has looked at it yet: its number is not below the front, and it has no row elsewhere
+--   _line     it waits, and a claim has passed it: not due, left out, failed, given back, requeued
+--   _held     it is in progress; one row for a run of numbers
+--   _done     it is done; one row for a run of numbers
+--   _trouble  with a state above 0, it is dead, expired, dismissed, seen, handled elsewhere, or done by hand;
+--             with state 0, what happened to it before
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
 
 CREATE TABLE IF NOT EXISTS {outbox} (
-    seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would let a stale ack settle another message
+    seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would stand before the front for ever
     -- A new id sorts by the time it was made (UUIDv7). It is made with functions that old libraries have.
     id              BLOB    NOT NULL DEFAULT (CAST(
         substr(x'{each_byte}', 1 + ({now_ms} >> 40 & 255), 1) || substr(x'{each_byte}', 1 + ({now_ms} >> 32 & 255), 1)
@@ -16,32 +24,19 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     topic           TEXT    NOT NULL,
     destination     TEXT,
     correlation_id  TEXT,
-    state           INTEGER NOT NULL DEFAULT 0,
     visible_at      INTEGER,                           -- null at first if another program wrote the row
     due_at          INTEGER,
-    next_attempt_at INTEGER,
     expires_at      INTEGER,
-    attempts        INTEGER NOT NULL DEFAULT 0,
     max_attempts    INTEGER,
-    crashes         INTEGER NOT NULL DEFAULT 0,
-    claim_no        INTEGER NOT NULL DEFAULT 0,
-    owner           BLOB,
-    locked_until    INTEGER,
+    born            INTEGER NOT NULL DEFAULT 0,        -- the state in which it was written
     created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
-    last_attempt_at INTEGER,
-    last_error      TEXT,
-    processed_at    INTEGER,
-    processed_by    BLOB,
     headers         TEXT,
-    payload         TEXT    NOT NULL, -- last: the columns before it are read without its pages
-    response        TEXT,
-    dismissed_by    TEXT,
-    dismissed_why   TEXT
+    payload         TEXT    NOT NULL                   -- last: the columns before it are read without its pages
 ) STRICT;
 
 -- A row that another program inserts has no visible_at. It gets the same checks as the messages of the library, and the
 -- columns that follow from the others are filled in.
-CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} WHEN NEW.visible_at IS NULL AND NEW.state = 0
+CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} WHEN NEW.visible_at IS NULL
 BEGIN
     SELECT CASE
         WHEN length(NEW.id) <> 16 OR NEW.id = zeroblob(16) OR length(NEW.message_id) <> 16
@@ -84,50 +79,7 @@ END;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
--- Ready rows and leased rows. The row number is the last part of every index.
-CREATE INDEX IF NOT EXISTS {outbox}_work ON {outbox} (state, visible_at) WHERE visible_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
-    WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
--- Suspects are tried separately from the rest.
-CREATE INDEX IF NOT EXISTS {outbox}_suspects ON {outbox} (visible_at) WHERE state = 0 AND crashes > 0;
--- Dead letters whose time to live is not over yet.
-CREATE INDEX IF NOT EXISTS {outbox}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {outbox}_finished ON {outbox} (state, processed_at) WHERE processed_at IS NOT NULL;
-
-CREATE TABLE IF NOT EXISTS {outbox}_failures (
-    seq     INTEGER NOT NULL,
-    at      INTEGER NOT NULL,
-    attempt INTEGER NOT NULL,
-    worker  BLOB,
-    error   TEXT,
-    code    TEXT
-) STRICT;
-
-CREATE INDEX IF NOT EXISTS {outbox}_failures_seq ON {outbox}_failures (seq);
-
--- Destinations and handlers that are held because they failed.
-CREATE TABLE IF NOT EXISTS {outbox}_holds (
-    kind     TEXT    NOT NULL, -- service or topic
-    name     TEXT    NOT NULL,
-    owner    BLOB    NOT NULL,
-    since    INTEGER NOT NULL,
-    tried_at INTEGER NOT NULL,
-    code     TEXT,
-    why      TEXT,
-    PRIMARY KEY (kind, name, owner)
-) STRICT, WITHOUT ROWID;
-
--- Actions of operators: who, what, how many messages, and why.
-CREATE TABLE IF NOT EXISTS {outbox}_audit (
-    act      BLOB    NOT NULL,
-    what     TEXT    NOT NULL,
-    messages INTEGER NOT NULL,
-    at       INTEGER NOT NULL,
-    who      TEXT    NOT NULL,
-    why      TEXT,
-    chosen   TEXT,
-    PRIMARY KEY (act, what)
-) STRICT;
+CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -137,77 +89,65 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     topic           TEXT    NOT NULL DEFAULT '',
     hash            BLOB, -- the name of the algorithm, a colon, the digest
     correlation_id  TEXT,
-    state           INTEGER NOT NULL DEFAULT 5,
     visible_at      INTEGER,
     due_at          INTEGER,
-    next_attempt_at INTEGER,
     expires_at      INTEGER,
-    attempts        INTEGER NOT NULL DEFAULT 0,
     max_attempts    INTEGER,
-    crashes         INTEGER NOT NULL DEFAULT 0,
-    claim_no        INTEGER NOT NULL DEFAULT 0,
-    owner           BLOB,
-    locked_until    INTEGER,
+    born            INTEGER NOT NULL DEFAULT 5,
     created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
-    last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
-    last_attempt_at INTEGER,
-    last_error      TEXT,
-    processed_at    INTEGER,
-    processed_by    BLOB,
+    last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000), -- when this content arrived
     headers         TEXT,
-    payload         TEXT    NOT NULL DEFAULT '',
-    response        TEXT,
-    dismissed_by    TEXT,
-    dismissed_why   TEXT
+    payload         TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
-CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
--- Seen, or handled outside the queue.
-CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state, last_seen_at)
-    WHERE visible_at IS NULL AND processed_at IS NULL;
--- Suspects are tried separately from the rest.
-CREATE INDEX IF NOT EXISTS {inbox}_suspects ON {inbox} (visible_at) WHERE state = 0 AND crashes > 0;
-CREATE INDEX IF NOT EXISTS {inbox}_expiring ON {inbox} (expires_at)
-    WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
--- Dead letters whose time to live is not over yet.
-CREATE INDEX IF NOT EXISTS {inbox}_lapsing ON {inbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {inbox}_expiring ON {inbox} (expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE TABLE IF NOT EXISTS {inbox}_failures (
-    seq     INTEGER NOT NULL,
-    at      INTEGER NOT NULL,
-    attempt INTEGER NOT NULL,
-    worker  BLOB,
-    error   TEXT,
-    code    TEXT
+-- Messages that arrived again: when that was, and their hash if the first arrival had none.
+CREATE TABLE IF NOT EXISTS {inbox}_seen (
+    seq  INTEGER PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    hash BLOB
 ) STRICT;
 
-CREATE INDEX IF NOT EXISTS {inbox}_failures_seq ON {inbox}_failures (seq);
+{each}
+-- A message that is only known.
+CREATE TRIGGER IF NOT EXISTS {inbox}_known AFTER INSERT ON {inbox} WHEN NEW.born = 5
+BEGIN
+    INSERT INTO {inbox}_trouble (seq, state, at, expires_at) VALUES (NEW.seq, 5, NEW.last_seen_at, NEW.expires_at);
+END;
 
--- Destinations and handlers that are held because they failed.
-CREATE TABLE IF NOT EXISTS {inbox}_holds (
-    kind     TEXT    NOT NULL, -- service or topic
-    name     TEXT    NOT NULL,
-    owner    BLOB    NOT NULL,
-    since    INTEGER NOT NULL,
-    tried_at INTEGER NOT NULL,
-    code     TEXT,
-    why      TEXT,
-    PRIMARY KEY (kind, name, owner)
-) STRICT, WITHOUT ROWID;
+-- Its content arrives.
+CREATE TRIGGER IF NOT EXISTS {inbox}_accepted AFTER UPDATE OF visible_at ON {inbox}
+WHEN OLD.visible_at IS NULL AND NEW.visible_at IS NOT NULL
+BEGIN
+    UPDATE {inbox}_trouble SET state = 0, at = NULL, expires_at = NEW.expires_at WHERE seq = NEW.seq;
+    INSERT INTO {inbox}_line (seq, place, visible_at, expires_at, crashes)
+    SELECT NEW.seq, '=' || NEW.topic, NEW.visible_at, NEW.expires_at, crashes
+    FROM {inbox}_trouble WHERE seq = NEW.seq;
+END;
 
--- Actions of operators: who, what, how many messages, and why.
-CREATE TABLE IF NOT EXISTS {inbox}_audit (
-    act      BLOB    NOT NULL,
-    what     TEXT    NOT NULL,
-    messages INTEGER NOT NULL,
-    at       INTEGER NOT NULL,
-    who      TEXT    NOT NULL,
-    why      TEXT,
-    chosen   TEXT,
-    PRIMARY KEY (act, what)
-) STRICT;
+-- Messages that are only known are deleted by the time of their last arrival.
+CREATE TRIGGER IF NOT EXISTS {inbox}_seen_first AFTER INSERT ON {inbox}_seen
+BEGIN
+    UPDATE {inbox}_trouble SET at = NEW.at WHERE seq = NEW.seq AND state IN (5, 6);
+END;
+
+CREATE TRIGGER IF NOT EXISTS {inbox}_seen_again AFTER UPDATE ON {inbox}_seen
+BEGIN
+    UPDATE {inbox}_trouble SET at = NEW.at WHERE seq = NEW.seq AND state IN (5, 6);
+END;
+
+-- New content arrived: earlier arrivals no longer count.
+CREATE TRIGGER IF NOT EXISTS {inbox}_replaced AFTER UPDATE OF last_seen_at ON {inbox}
+BEGIN
+    DELETE FROM {inbox}_seen WHERE seq = NEW.seq;
+END;
+
+CREATE TRIGGER IF NOT EXISTS {inbox}_forgotten AFTER DELETE ON {inbox}
+BEGIN
+    DELETE FROM {inbox}_seen WHERE seq = OLD.seq;
+END;
 
 -- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
@@ -229,5 +169,5 @@ CREATE TABLE IF NOT EXISTS postroom_schema (
     PRIMARY KEY (outbox, inbox)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO postroom_schema (outbox, inbox, version) VALUES ('{outbox}', '{inbox}', 1)
+INSERT INTO postroom_schema (outbox, inbox, version) VALUES ('{outbox}', '{inbox}', 2)
 ON CONFLICT (outbox, inbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version;

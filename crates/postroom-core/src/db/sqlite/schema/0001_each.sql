@@ -1,0 +1,233 @@
+-- To count the messages that no claim has looked at, and to find them among others.
+CREATE INDEX IF NOT EXISTS {t}_born ON {t} (born) WHERE born = 0;
+
+-- The lowest number that no claim has looked at, and the time up to which expired messages were looked for.
+CREATE TABLE IF NOT EXISTS {t}_front (
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    next       INTEGER NOT NULL,
+    expired_to INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO {t}_front (one, next, expired_to) VALUES (1, 1, 0) ON CONFLICT (one) DO NOTHING;
+
+-- place: = and the topic of a message that is handled here, > and the destination of one that is sent.
+CREATE TABLE IF NOT EXISTS {t}_line (
+    seq        INTEGER PRIMARY KEY,
+    place      TEXT    NOT NULL,
+    visible_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    crashes    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {t}_line_due ON {t}_line (visible_at) WHERE crashes = 0;
+CREATE INDEX IF NOT EXISTS {t}_line_place ON {t}_line (place, visible_at) WHERE crashes = 0;
+-- Suspects are tried separately from the rest.
+CREATE INDEX IF NOT EXISTS {t}_line_suspects ON {t}_line (visible_at) WHERE crashes > 0;
+CREATE INDEX IF NOT EXISTS {t}_line_expiring ON {t}_line (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Leases. A lease is valid for a message if its run has the number, and the owner and the claim number are the same.
+CREATE TABLE IF NOT EXISTS {t}_held (
+    from_seq INTEGER PRIMARY KEY,
+    to_seq   INTEGER NOT NULL,
+    no       INTEGER NOT NULL, -- how often these messages have been claimed
+    owner    BLOB,
+    at       INTEGER,
+    until    INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {t}_held_until ON {t}_held (until);
+
+CREATE TABLE IF NOT EXISTS {t}_trouble (
+    seq             INTEGER PRIMARY KEY,
+    state           INTEGER NOT NULL DEFAULT 0,
+    at              INTEGER, -- when it entered its state; when it arrived last, if it is only known
+    by              BLOB,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    crashes         INTEGER NOT NULL DEFAULT 0,
+    claims          INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at INTEGER,
+    last_attempt_at INTEGER,
+    expires_at      INTEGER, -- instead of the message's own
+    last_error      TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {t}_trouble_ended ON {t}_trouble (state, seq) WHERE state > 0;
+CREATE INDEX IF NOT EXISTS {t}_trouble_old ON {t}_trouble (state, at) WHERE state > 0;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {t}_trouble_lapsing ON {t}_trouble (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {t}_done (
+    from_seq   INTEGER PRIMARY KEY,
+    to_seq     INTEGER NOT NULL,
+    no         INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    by         BLOB,
+    claimed_at INTEGER,
+    response   TEXT -- of a single message
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {t}_done_at ON {t}_done (at);
+
+-- Answers that came apart from the ack.
+CREATE TABLE IF NOT EXISTS {t}_answer (
+    seq      INTEGER PRIMARY KEY,
+    response TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS {t}_failures (
+    seq     INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    worker  BLOB,
+    error   TEXT,
+    code    TEXT
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {t}_failures_seq ON {t}_failures (seq);
+
+-- Destinations and handlers that are held because they failed.
+CREATE TABLE IF NOT EXISTS {t}_holds (
+    kind     TEXT    NOT NULL, -- service or topic
+    name     TEXT    NOT NULL,
+    owner    BLOB    NOT NULL,
+    since    INTEGER NOT NULL,
+    tried_at INTEGER NOT NULL,
+    code     TEXT,
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) STRICT, WITHOUT ROWID;
+
+-- Actions of operators: who, what, how many messages, and why.
+CREATE TABLE IF NOT EXISTS {t}_audit (
+    act      BLOB    NOT NULL,
+    what     TEXT    NOT NULL,
+    messages INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) STRICT;
+
+-- Messages that no claim has looked at.
+CREATE VIEW IF NOT EXISTS {t}_fresh AS
+SELECT {wide}, 0 AS state, m.visible_at, 0 AS claim_no, NULL AS owner, NULL AS locked_until, NULL AS last_attempt_at,
+    NULL AS processed_at, NULL AS processed_by, a.response
+FROM {t}_front AS f CROSS JOIN {t} AS m{beside}
+WHERE f.one = 1 AND m.seq >= f.next AND +m.born = 0 AND t.seq IS NULL; -- by number, not by {t}_born
+
+-- Every message with its state, for a message by its number, id or key. An UPDATE of this view moves messages.
+CREATE VIEW IF NOT EXISTS {t}_state AS
+SELECT {wide},
+    CASE WHEN l.seq IS NOT NULL THEN 0 WHEN h.from_seq IS NOT NULL THEN 1 WHEN t.state > 0 THEN t.state
+         WHEN d.from_seq IS NOT NULL THEN 2
+         WHEN m.born = 0 AND t.seq IS NULL AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) THEN 0
+         ELSE -1 END AS state, -- it stands nowhere: doctor reports it
+    CASE WHEN l.seq IS NOT NULL THEN l.visible_at WHEN h.from_seq IS NOT NULL THEN h.until
+         WHEN d.from_seq IS NOT NULL OR t.seq IS NOT NULL THEN NULL ELSE m.visible_at END AS visible_at,
+    coalesce(h.no, d.no, t.claims, 0) AS claim_no, h.owner AS owner, h.until AS locked_until,
+    CASE WHEN h.from_seq IS NOT NULL THEN h.at WHEN d.from_seq IS NOT NULL THEN d.claimed_at
+         ELSE t.last_attempt_at END AS last_attempt_at,
+    CASE WHEN d.from_seq IS NOT NULL THEN d.at WHEN t.state IN (2, 3, 4, 7) THEN t.at END AS processed_at,
+    CASE WHEN d.from_seq IS NOT NULL THEN d.by WHEN t.state > 0 THEN t.by END AS processed_by,
+    coalesce(d.response, a.response) AS response
+FROM {t} AS m{beside}
+    LEFT JOIN {t}_line AS l ON l.seq = m.seq
+    LEFT JOIN {t}_held AS h
+        ON h.from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= m.seq) AND h.to_seq >= m.seq
+    LEFT JOIN {t}_done AS d
+        ON d.from_seq = (SELECT max(from_seq) FROM {t}_done WHERE from_seq <= m.seq) AND d.to_seq >= m.seq;
+
+-- The same messages, for those in one state.
+CREATE VIEW IF NOT EXISTS {t}_by_state AS
+SELECT * FROM {t}_fresh
+UNION ALL
+SELECT {wide}, 0, l.visible_at, coalesce(t.claims, 0), NULL, NULL, t.last_attempt_at, NULL, NULL, a.response
+FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq{beside}
+UNION ALL
+SELECT {wide}, 1, h.until, h.no, h.owner, h.until, h.at, NULL, NULL, a.response
+FROM {t}_held AS h CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq{beside}
+UNION ALL
+SELECT {wide}, 2, NULL, d.no, NULL, NULL, d.claimed_at, d.at, d.by, coalesce(d.response, a.response)
+FROM {t}_done AS d CROSS JOIN {t} AS m ON m.seq BETWEEN d.from_seq AND d.to_seq{beside}
+UNION ALL
+SELECT {wide_ended}, t.state, NULL, t.claims, NULL, NULL, t.last_attempt_at,
+    CASE WHEN t.state IN (2, 3, 4, 7) THEN t.at END, t.by, a.response
+FROM {t}_trouble AS t CROSS JOIN {t} AS m ON m.seq = t.seq{beside_ended}
+WHERE t.state > 0;
+
+-- Messages that do not stand in exactly one place, runs that overlap, and places without a message. It is always empty.
+CREATE VIEW IF NOT EXISTS {t}_misplaced AS
+SELECT m.seq, coalesce(l.seq IS NOT NULL, 0) + coalesce(h.from_seq IS NOT NULL, 0)
+    + coalesce(d.from_seq IS NOT NULL, 0) + coalesce(t.state > 0, 0)
+    + (m.born = 0 AND t.seq IS NULL AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1)) AS places
+FROM {t} AS m
+    LEFT JOIN {t}_trouble AS t ON t.seq = m.seq
+    LEFT JOIN {t}_line AS l ON l.seq = m.seq
+    LEFT JOIN {t}_held AS h
+        ON h.from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= m.seq) AND h.to_seq >= m.seq
+    LEFT JOIN {t}_done AS d
+        ON d.from_seq = (SELECT max(from_seq) FROM {t}_done WHERE from_seq <= m.seq) AND d.to_seq >= m.seq
+WHERE places <> 1
+UNION ALL
+SELECT h.from_seq, 2 FROM {t}_held AS h
+WHERE EXISTS (SELECT 1 FROM {t}_held AS o WHERE o.from_seq > h.from_seq AND o.from_seq <= h.to_seq)
+UNION ALL
+SELECT d.from_seq, 2 FROM {t}_done AS d
+WHERE EXISTS (SELECT 1 FROM {t}_done AS o WHERE o.from_seq > d.from_seq AND o.from_seq <= d.to_seq)
+UNION ALL
+SELECT l.seq, 0 FROM {t}_line AS l WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = l.seq)
+UNION ALL
+SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq);
+
+-- An ack: the messages are no longer held.
+CREATE TRIGGER IF NOT EXISTS {t}_acked AFTER INSERT ON {t}_done
+BEGIN
+    INSERT INTO {t}_held (from_seq, to_seq, no, owner, at, until)
+    SELECT NEW.to_seq + 1, to_seq, no, owner, at, until FROM {t}_held
+    WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= NEW.from_seq) AND to_seq > NEW.to_seq;
+    UPDATE {t}_held SET to_seq = NEW.from_seq - 1
+    WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq < NEW.from_seq) AND to_seq >= NEW.from_seq;
+    DELETE FROM {t}_held WHERE from_seq = NEW.from_seq;
+END;
+
+-- A message moves: it leaves where it stands and is written where it goes.
+CREATE TRIGGER IF NOT EXISTS {t}_moved INSTEAD OF UPDATE ON {t}_state
+BEGIN
+    UPDATE {t} SET due_at = NEW.due_at, created_at = NEW.created_at
+    WHERE seq = OLD.seq AND (due_at IS NOT NEW.due_at OR created_at <> NEW.created_at);
+    DELETE FROM {t}_line WHERE seq = OLD.seq;
+    {leave|held|no, owner, at, until}
+    {leave|done|no, at, by, claimed_at, response}
+    INSERT INTO {t}_trouble (seq, state, at, by, attempts, crashes, claims, next_attempt_at, last_attempt_at,
+        expires_at, last_error, dismissed_by, dismissed_why)
+    VALUES (OLD.seq, CASE WHEN NEW.state > 1 THEN NEW.state ELSE 0 END, NEW.processed_at,
+        NEW.processed_by, NEW.attempts, NEW.crashes, NEW.claim_no, NEW.next_attempt_at, NEW.last_attempt_at,
+        NEW.expires_at, NEW.last_error, NEW.dismissed_by, NEW.dismissed_why)
+    ON CONFLICT (seq) DO UPDATE SET state = excluded.state,
+        at = CASE WHEN excluded.state IN (5, 6) THEN at ELSE excluded.at END,
+        by = excluded.by, attempts = excluded.attempts, crashes = excluded.crashes, claims = excluded.claims,
+        next_attempt_at = excluded.next_attempt_at, last_attempt_at = excluded.last_attempt_at,
+        expires_at = excluded.expires_at, last_error = excluded.last_error, dismissed_by = excluded.dismissed_by,
+        dismissed_why = excluded.dismissed_why;
+    INSERT INTO {t}_line (seq, place, visible_at, expires_at, crashes)
+    SELECT seq, {place}, NEW.visible_at, NEW.expires_at, NEW.crashes FROM {t} WHERE seq = OLD.seq AND NEW.state = 0;
+    INSERT INTO {t}_held (from_seq, to_seq, no, owner, at, until)
+    SELECT OLD.seq, OLD.seq, NEW.claim_no, NEW.owner, NEW.last_attempt_at, NEW.locked_until WHERE NEW.state = 1;
+    DELETE FROM {t}_answer WHERE seq = OLD.seq AND NEW.response IS NOT OLD.response;
+    INSERT INTO {t}_answer (seq, response) SELECT OLD.seq, NEW.response WHERE NEW.response IS NOT NULL
+    ON CONFLICT (seq) DO NOTHING;
+END;
+
+CREATE TRIGGER IF NOT EXISTS {t}_deleted AFTER DELETE ON {t}
+BEGIN
+    DELETE FROM {t}_line WHERE seq = OLD.seq;
+    {leave|held|no, owner, at, until}
+    {leave|done|no, at, by, claimed_at, response}
+    DELETE FROM {t}_trouble WHERE seq = OLD.seq;
+    DELETE FROM {t}_answer WHERE seq = OLD.seq;
+    DELETE FROM {t}_failures WHERE seq = OLD.seq;
+END;
+

@@ -1,0 +1,276 @@
+//! Claims where nobody else can write. Messages that no claim has looked at follow one another from the front on, and
+//! need no row anywhere but their own. A claim reads them in order and holds those that it takes as runs of numbers. It
+//! puts those that are not due into the line, and moves the front.
+//!
+//! A claim of some topics skips the messages of others. The front stays before the first of them. What the claim takes
+//! behind it is marked as looked at. Where the next claim of the same topics goes on is remembered for a while, so that
+//! it does not skip the same messages again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::claim::{Taken, line_of};
+use super::rows::{self, int, number, read_claimed, time, uuid};
+use super::{Session, SqlVerbs};
+use crate::message::OwnerToken;
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Topics};
+use crate::sql::Row;
+use crate::sql::columns::message;
+use crate::sql::plans::Front;
+use crate::sql::text::SqlTemplate;
+use crate::store::Filter;
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::Result;
+
+/// The most messages that one claim looks at without taking them. If it found nothing else, the next claim goes on at
+/// once.
+const PASSED_MAX: usize = 10_000;
+/// How long it is remembered which messages a claim skipped. The file may be replaced by another meanwhile.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// How many sets of topics are remembered.
+const TOPICS_MAX: usize = 64;
+
+/// Where claims of some topics go on.
+#[derive(Debug, Default)]
+pub(super) struct Skipped(Mutex<HashMap<(Queue, Topics), (i64, Instant)>>);
+
+impl Skipped {
+    /// Returns the number from which to look, and since when what is before it is known.
+    fn from(&self, queue: Queue, topics: Option<&Topics>) -> (i64, Instant) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = topics.and_then(|topics| known.get(&(queue, topics.clone())).copied());
+        known.filter(|(_, since)| since.elapsed() < REMEMBERED).unwrap_or((0, monotonic()))
+    }
+
+    fn remember(&self, queue: Queue, topics: &Topics, from: i64, since: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TOPICS_MAX {
+            known.clear();
+        }
+        known.insert((queue, topics.clone()), (from, since));
+    }
+}
+
+/// A message that a claim may take.
+struct Candidate {
+    at: Timestamp,
+    seq: i64,
+    bytes: u64,
+    /// `None` if it stands in the line.
+    fresh: Option<Claimed>,
+}
+
+/// What a claim found from the front on.
+#[derive(Default)]
+struct Looked {
+    candidates: Vec<Candidate>,
+    /// What it leaves behind: not due, or expired.
+    passed: Vec<i64>,
+    /// The number of the first message that is not for this claim, and how many there are.
+    skipped: Option<(i64, usize)>,
+    /// The number at which it stopped; `None` if it looked at everything.
+    stopped_at: Option<i64>,
+    /// The last number that it has seen.
+    last: Option<i64>,
+}
+
+impl Looked {
+    /// Returns whether the front does not pass a message: another before it was skipped.
+    fn is_behind(&self, seq: i64) -> bool {
+        self.skipped.is_some_and(|(first, _)| first < seq)
+    }
+}
+
+impl SqlVerbs {
+    /// Claims rows in a database that takes no round trips.
+    pub(crate) async fn claim(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Claims> {
+        let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
+        let taken = self.claim_in_line(session, queue, request, now, now).await?;
+        if taken.claimed.is_empty() && taken.rest <= now {
+            return Ok(Claims { claimed: Vec::new(), next_at: Some(now), reaped });
+        }
+        self.or_when(session, queue, request, (taken, now), reaped).await
+    }
+
+    pub(super) async fn claim_front(
+        &self,
+        session: &mut impl Session,
+        (queue, front): (Queue, &Front<SqlTemplate>),
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Taken> {
+        let mut candidates = self.waiting(session, front, request, now).await?;
+        let full = candidates.get(request.batch.saturating_sub(1)).map(|last| last.at);
+        let mut looked = Looked::default();
+        let (from, since) = self.skipped.from(queue, request.topics.as_ref());
+        // Whether it goes on behind messages that an earlier claim skipped.
+        let is_resumed = from > 0 && {
+            let at = session.query(&front.at.with(Vec::new()), |row| row.int(0)).await?;
+            at.into_iter().flatten().any(|next| from > next)
+        };
+        if !request.suspects {
+            looked = self.look_ahead(session, (queue, front), request, (now, from), full).await?;
+        }
+        if let (Some(topics), false) = (&request.topics, request.suspects) {
+            let next = looked.stopped_at.or(looked.last.map(|last| last + 1)).unwrap_or(from);
+            if is_resumed || looked.skipped.is_some() {
+                self.skipped.remember(queue, topics, next, since);
+            }
+        }
+        candidates.append(&mut looked.candidates);
+        candidates.sort_unstable_by_key(|candidate| (candidate.at, candidate.seq));
+        let (mut taken, mut total, mut is_full) = (Vec::new(), 0_u64, false);
+        for candidate in candidates {
+            total = total.saturating_add(candidate.bytes);
+            let fits = taken.len() < request.budget.least || total <= request.budget.bytes;
+            is_full = is_full || taken.len() >= request.batch || !fits;
+            match (is_full, &candidate.fresh) {
+                (false, _) => taken.push(candidate),
+                (true, Some(_)) => looked.passed.push(candidate.seq),
+                (true, None) => {}
+            }
+        }
+        for seq in &looked.passed {
+            session.execute(&front.pass.with(vec![int(*seq)])).await?;
+        }
+        let fresh = taken.iter().filter(|candidate| candidate.fresh.is_some()).map(|candidate| candidate.seq);
+        for seq in fresh.chain(looked.passed.iter().copied()).filter(|seq| is_resumed || looked.is_behind(*seq)) {
+            session.execute(&front.mark.with(vec![int(seq)])).await?;
+        }
+        if !request.suspects && !is_resumed {
+            let front_at = looked.skipped.map(|(first, _)| first).or(looked.stopped_at);
+            session.execute(&front.advance.with(vec![rows::opt(front_at)])).await?;
+        }
+        let is_cut_off = looked.stopped_at.is_some() && taken.is_empty();
+        let claimed = self.hold_taken(session, (queue, front), request, taken, now).await?;
+        let rest = if is_cut_off { now } else { now.plus(super::claim::TICK) };
+        Ok(Taken { claimed, rest })
+    }
+
+    /// Returns the first messages in the line that the claim covers.
+    async fn waiting(
+        &self,
+        session: &mut impl Session,
+        front: &Front<SqlTemplate>,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Vec<Candidate>> {
+        let read = |row: &dyn Row| {
+            let bytes = u64::try_from(number(row, 2)?).unwrap_or(0);
+            Ok(Candidate { seq: number(row, 0)?, at: Timestamp::from_micros(number(row, 1)?), bytes, fresh: None })
+        };
+        let select = line_of(&front.line, request).with(self.claim_values(request, now, now));
+        session.query(&select, read).await
+    }
+
+    /// Reads on from the front, until the claim has enough. `full` is the position of the last message that the line
+    /// would give it.
+    async fn look_ahead(
+        &self,
+        session: &mut impl Session,
+        (queue, front): (Queue, &Front<SqlTemplate>),
+        request: &ClaimRequest,
+        (now, from): (Timestamp, i64),
+        full: Option<Timestamp>,
+    ) -> Result<Looked> {
+        let (until, owner) = (self.late(now).plus(request.lease), request.owner);
+        let (mut looked, mut total, places) = (Looked::default(), 0_u64, request.places());
+        let mut in_turn = 0;
+        let read = |row: &dyn Row| {
+            let (seq, at, bytes) = (number(row, message::SEQ)?, rows::claimed_at(row)?, rows::payload_bytes(row)?);
+            let destination = match queue {
+                Queue::Outbox => row.str(message::NEXT + 2).ok().flatten(),
+                Queue::Inbox => None,
+            };
+            let expired = rows::moment(row, message::EXPIRES_AT)?.is_some_and(|expires| expires <= now);
+            let is_for_it = places.contains(row.str(message::TOPIC).ok().flatten().unwrap_or_default(), destination);
+            let skipped = looked.skipped.map_or(0, |(_, count)| count);
+            if (at > now || expired || !is_for_it) && looked.passed.len() + skipped >= PASSED_MAX {
+                looked.stopped_at = Some(seq);
+                return Ok(None);
+            }
+            if !is_for_it {
+                looked.skipped = Some((looked.skipped.map_or(seq, |(first, _)| first), skipped + 1));
+            } else if at > now || expired {
+                looked.passed.push(seq);
+            }
+            if at > now || expired || !is_for_it {
+                looked.last = Some(seq);
+                return Ok(Some(()));
+            }
+            let is_delayed = at.as_micros() > number(row, message::CREATED_AT)?;
+            total = total.saturating_add(bytes);
+            let fits = in_turn < request.budget.least || total <= request.budget.bytes;
+            let is_after = full.is_some_and(|full| at > full) && !is_delayed;
+            if in_turn >= request.batch || looked.candidates.len() >= PASSED_MAX || !fits || is_after {
+                looked.stopped_at = Some(seq);
+                return Ok(None);
+            }
+            // What was delayed may have its turn after messages with higher numbers.
+            in_turn += usize::from(!is_delayed);
+            looked.last = Some(seq);
+            let fresh = Some(read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?);
+            looked.candidates.push(Candidate { at, seq, bytes, fresh });
+            Ok(Some(()))
+        };
+        session.query_while(&front.fresh.with(vec![int(from)]), read).await?;
+        Ok(looked)
+    }
+
+    /// Takes them out of the line and holds them.
+    async fn hold_taken(
+        &self,
+        session: &mut impl Session,
+        (queue, front): (Queue, &Front<SqlTemplate>),
+        request: &ClaimRequest,
+        taken: Vec<Candidate>,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        let until = self.late(now).plus(request.lease);
+        let (mut claimed, mut held) = (Vec::with_capacity(taken.len()), Vec::with_capacity(taken.len()));
+        for Candidate { seq, fresh, .. } in taken {
+            let one = match fresh {
+                Some(fresh) => fresh,
+                None => {
+                    let Some(mut record) = self.list(session, queue, &Filter::one(seq)).await?.pop() else { continue };
+                    session.execute(&front.take.with(vec![int(seq)])).await?;
+                    record.work.claim(request.owner, until, now);
+                    let Some(lease) = record.lease() else { continue };
+                    Claimed { lease, message: record.message }
+                }
+            };
+            held.push((seq, one.lease.claim_no));
+            claimed.push(one);
+        }
+        self.hold_runs(session, queue, held, request.owner, now, until).await?;
+        Ok(claimed)
+    }
+
+    /// Holds messages, given by number and claim number, as runs.
+    async fn hold_runs(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        mut held: Vec<(i64, i64)>,
+        owner: OwnerToken,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<()> {
+        let Some(runs) = &self.statements.of(queue).runs else { return Ok(()) };
+        held.sort_unstable();
+        for run in held.chunk_by(|one, next| next.0 == one.0 + 1 && next.1 == one.1) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let owner = uuid(Some(owner.as_uuid()));
+            let values = vec![int(first.0), int(last.0), int(first.1), owner, time(Some(now)), time(Some(until))];
+            session.execute(&runs.hold.with(values)).await?;
+        }
+        Ok(())
+    }
+}
