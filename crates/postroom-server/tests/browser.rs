@@ -118,7 +118,8 @@ impl Stage {
     fn give_up(&self, messages: u32, topic: &str, error: &str) {
         let error = error.replace('\'', "''").replace('N', "' || substr(correlation_id, 7) || '");
         self.desk.sql(&format!(
-            "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {messages})
+            "BEGIN IMMEDIATE; -- no worker takes them before they are dead
+             WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {messages})
              INSERT INTO outbox_messages (id, topic, payload, destination, headers, correlation_id, visible_at)
              SELECT randomblob(16), '{topic}', '{{\"order\":' || n || '}}', 'billing', '{{\"x-shop\":\"north\"}}',
                     'order-' || n, NOW FROM numbers;
@@ -127,7 +128,8 @@ impl Stage {
              WHERE state = 0 AND topic = '{topic}';
              INSERT INTO outbox_messages_failures (seq, at, attempt, worker, error)
              SELECT seq, processed_at, 1, NULL, last_error FROM outbox_messages_state
-             WHERE state = 3 AND seq NOT IN (SELECT seq FROM outbox_messages_failures);"
+             WHERE state = 3 AND seq NOT IN (SELECT seq FROM outbox_messages_failures);
+             COMMIT;"
         ));
     }
 

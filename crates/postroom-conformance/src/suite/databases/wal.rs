@@ -20,7 +20,7 @@ cases! { wal:
 }
 
 /// More than any log may grow to.
-const TOO_LONG: u64 = 800 << 20;
+const TOO_LONG: u64 = 3 << 30;
 /// From here on a log is long.
 const LONG: u64 = 64 << 20;
 
