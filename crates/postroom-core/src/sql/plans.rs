@@ -25,8 +25,9 @@ pub(crate) enum Claim<T = &'static str> {
     /// Rows are read and locked, and those that fit get a lease. Large rows come without their payload at first.
     Listed { select: Lines<T>, lease: T, look: T },
     /// Where nobody else can write and reading takes no round trip: the rows that no claim has looked at follow one
-    /// another, and only what a claim leaves behind gets a row in the line.
-    Front(Front<T>),
+    /// another, and only what a claim leaves behind gets a row in the line. `line` reads the number, position and size
+    /// of messages there.
+    Front { line: Lines<T>, front: Front<T> },
 }
 
 /// How leases are extended.
@@ -54,44 +55,27 @@ statements! {
     Lines { all, topics, suspects }
 }
 
-/// The statements of [`Claim::Front`].
-#[derive(Debug)]
-pub(crate) struct Front<T = &'static str> {
-    /// Where the front is.
-    pub(crate) at: T,
-    /// Messages that no claim has looked at, from a number on, in the order of their numbers.
-    pub(crate) fresh: T,
-    /// The number, position and size of messages in the line.
-    pub(crate) line: Lines<T>,
-    /// Takes a message out of the line, and puts one into it.
-    pub(crate) take: T,
-    pub(crate) pass: T,
-    /// Marks a message behind the front as looked at.
-    pub(crate) mark: T,
-    /// Moves the front to a number, or behind all messages.
-    pub(crate) advance: T,
-    /// Moves the front to the first message that it is about.
-    pub(crate) settle: T,
-    /// Notes up to when expired messages were looked for.
-    pub(crate) expired: T,
-    /// When something in the line is due, or a lease ends.
-    pub(crate) next: T,
-}
-
-impl<T> Front<T> {
-    fn map<U>(&self, told: impl Fn(&T) -> U) -> Front<U> {
-        Front {
-            at: told(&self.at),
-            fresh: told(&self.fresh),
-            line: self.line.map(&told),
-            take: told(&self.take),
-            pass: told(&self.pass),
-            mark: told(&self.mark),
-            advance: told(&self.advance),
-            settle: told(&self.settle),
-            expired: told(&self.expired),
-            next: told(&self.next),
-        }
+statements! {
+    /// The statements of [`Claim::Front`], besides those that read the line.
+    Front {
+        /// Where the front is.
+        at,
+        /// Messages that no claim has looked at, from a number on, in the order of their numbers.
+        fresh,
+        /// Takes a message out of the line.
+        take,
+        /// Puts a message into the line.
+        pass,
+        /// Marks a message behind the front as looked at.
+        mark,
+        /// Moves the front to a number, or behind all messages.
+        advance,
+        /// Moves the front to the first message that no claim has looked at.
+        catch_up,
+        /// Notes up to when expired messages were looked for.
+        expired,
+        /// When something in the line is due, or a lease ends.
+        next,
     }
 }
 
@@ -129,7 +113,7 @@ impl<T> Claim<T> {
             Self::Listed { select, lease, look } => {
                 Claim::Listed { select: select.map(&told), lease: told(lease), look: told(look) }
             }
-            Self::Front(front) => Claim::Front(front.map(told)),
+            Self::Front { line, front } => Claim::Front { line: line.map(&told), front: front.map(&told) },
         }
     }
 }

@@ -44,6 +44,12 @@ pub(crate) const SQLITE: Dialect = Dialect {
                      AND instr(?10, char(10) || substr(place, 2) || char(10)) > 0) = ?11 END",
         ),
         ("in_time", "(l.expires_at IS NULL OR l.expires_at > ?1)"),
+        // The run that has a number, if the lease on it is still held.
+        (
+            "lease",
+            "(SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
+             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND {fence}",
+        ),
         // How many messages no claim has looked at.
         (
             "count_fresh",
@@ -76,9 +82,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     outbox: Identity::outbox("id, message_id, destination, NULL"),
     inbox: Identity::INBOX,
     insert_many: InsertMany::Each,
-    claim: Claim::Front(Front {
-        at: "SELECT next FROM {t}_front WHERE one = 1",
-        fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {t}_fresh WHERE seq >= ?1 ORDER BY seq",
+    claim: Claim::Front {
         line: Lines {
             all: "SELECT l.seq, l.visible_at, octet_length(m.payload)
                  FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
@@ -98,23 +102,27 @@ pub(crate) const SQLITE: Dialect = Dialect {
                  WHERE l.crashes > 0 AND l.visible_at <= ?1 AND {in_time} AND {among}
                  ORDER BY l.visible_at, l.seq LIMIT ?2",
         },
-        take: "DELETE FROM {t}_line WHERE seq = ?1",
-        pass: "INSERT INTO {t}_line (seq, place, visible_at, expires_at)
+        front: Front {
+            at: "SELECT next FROM {t}_front WHERE one = 1",
+            fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {t}_fresh WHERE seq >= ?1 ORDER BY seq",
+            take: "DELETE FROM {t}_line WHERE seq = ?1",
+            pass: "INSERT INTO {t}_line (seq, place, visible_at, expires_at)
              SELECT seq, {place}, visible_at, expires_at FROM {t} WHERE seq = ?1",
-        mark: "INSERT INTO {t}_trouble (seq, expires_at) SELECT seq, expires_at FROM {t} WHERE seq = ?1",
-        advance: "UPDATE {t}_front SET next = coalesce(?1, (SELECT max(seq) FROM {t}) + 1)
+            mark: "INSERT INTO {t}_trouble (seq, expires_at) SELECT seq, expires_at FROM {t} WHERE seq = ?1",
+            advance: "UPDATE {t}_front SET next = coalesce(?1, (SELECT max(seq) FROM {t}) + 1)
              WHERE one = 1 AND next < coalesce(?1, (SELECT max(seq) FROM {t}) + 1)",
-        settle: "UPDATE {t}_front
+            catch_up: "UPDATE {t}_front
              SET next = coalesce((SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 1), (SELECT max(seq) FROM {t}) + 1)
              WHERE one = 1
                AND next < coalesce((SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 1), (SELECT max(seq) FROM {t}) + 1)",
-        expired: "UPDATE {t}_front SET expired_to = ?1
+            expired: "UPDATE {t}_front SET expired_to = ?1
              WHERE one = 1 AND (expired_to > ?1
                  OR EXISTS (SELECT 1 FROM {t} WHERE expires_at > expired_to AND expires_at <= ?1))",
-        next: "SELECT min(at) FROM (
+            next: "SELECT min(at) FROM (
                  SELECT min(visible_at) AS at FROM {t}_line WHERE crashes = 0
                  UNION ALL SELECT min(until) FROM {t}_held)",
-    }),
+        },
+    },
     many: None,
     extend: Extend::Runs {
         run: "UPDATE {t}_held SET until = ?5 WHERE from_seq = ?1 AND to_seq = ?2 AND owner = ?3 AND no = ?4",
@@ -124,8 +132,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         hold: "INSERT INTO {t}_held (from_seq, to_seq, no, owner, at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at)
              SELECT ?1, ?6, claim_no, ?5, ?2, at
-             FROM (SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
-             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND to_seq >= ?6 AND {fence}",
+             FROM {lease} AND to_seq >= ?6",
         done: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
              SELECT seq, seq, 1, ?3, ?4, ?3, ?5 FROM {t} WHERE {key}",
     }),
@@ -141,10 +148,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
         suspects_next: "SELECT visible_at FROM {t}_line AS l WHERE crashes > 0 AND {among} ORDER BY visible_at LIMIT 1",
         ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
              SELECT ?1, ?1, claim_no, ?5, ?2, at, ?4
-             FROM (SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
-             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND to_seq >= ?1 AND {fence}",
-        held: "SELECT 1 FROM (SELECT from_seq, to_seq, no AS claim_no, owner, 1 AS state FROM {t}_held)
-             WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND to_seq >= ?1 AND {fence}",
+             FROM {lease} AND to_seq >= ?1",
+        held: "SELECT 1 FROM {lease} AND to_seq >= ?1",
         load_claimed: "SELECT {record} FROM {v} WHERE seq IN (
                  SELECT m.seq FROM {t}_held AS h CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq
                  WHERE h.until = ?1 AND h.owner = ?2) ORDER BY seq",

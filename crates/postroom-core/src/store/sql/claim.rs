@@ -74,8 +74,10 @@ impl SqlVerbs {
     ) -> Result<Taken> {
         match &self.statements.of(queue).claim {
             Claim::AtOnce { take, .. } => self.claim_from(session, (queue, take), request, now, from).await,
-            Claim::Listed { select, .. } => self.select_and_claim(session, (queue, select), request, now, from).await,
-            Claim::Front(front) => self.claim_front(session, (queue, front), request, now).await,
+            Claim::Listed { select, lease, .. } => {
+                self.select_and_claim(session, (queue, select, lease), request, now, from).await
+            }
+            Claim::Front { line, front } => self.claim_front(session, (queue, line, front), request, now).await,
         }
     }
 
@@ -94,7 +96,7 @@ impl SqlVerbs {
         let statements = self.statements.of(queue);
         let next = match &statements.claim {
             _ if request.suspects => &statements.suspects_next,
-            Claim::Front(front) if request.topics.is_none() => &front.next,
+            Claim::Front { front, .. } if request.topics.is_none() => &front.next,
             _ => &statements.topics_next,
         };
         let next = next.with(self.claim_values(request, now, taken.rest));
@@ -203,14 +205,14 @@ impl SqlVerbs {
     async fn select_and_claim(
         &self,
         session: &mut impl Session,
-        (queue, select): (Queue, &Lines<SqlTemplate>),
+        (queue, select, lease): (Queue, &Lines<SqlTemplate>, &SqlTemplate),
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
     ) -> Result<Taken> {
         let (until, owner) = (self.late(now).plus(request.lease), request.owner);
         let values = self.claim_values(request, now, from);
-        let select = line_of(select, request).with(values.clone());
+        let select = line_of(select, request).with(values);
         let (budget, mut room) = (request.budget, Some((0, 0)));
         // Rows are read one by one, up to the first that does not fit.
         let read = move |row: &dyn Row| {
@@ -240,27 +242,12 @@ impl SqlVerbs {
             }
             line.push(claimed);
         }
-        self.take_line(session, queue, values, &line).await?;
-        Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
-    }
-
-    /// Leases the selected rows.
-    async fn take_line(
-        &self,
-        session: &mut impl Session,
-        queue: Queue,
-        values: Vec<Value>,
-        line: &[Claimed],
-    ) -> Result<()> {
-        let [now, _, owner, until] = &values[..4] else { return Ok(()) };
-        let lease = [owner.clone(), until.clone(), now.clone()];
         let rows: Vec<_> = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
-        if let Claim::Listed { lease: sql, .. } = &self.statements.of(queue).claim {
-            for statement in sql.for_rows(&rows, &lease) {
-                session.execute(&statement).await?;
-            }
+        let values = [uuid(Some(owner.as_uuid())), time(Some(until)), time(Some(now))];
+        for statement in lease.for_rows(&rows, &values) {
+            session.execute(&statement).await?;
         }
-        Ok(())
+        Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
     }
 
     /// Returns the rows of an earlier claim whose commit was not answered.

@@ -17,7 +17,7 @@ use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Topics};
 use crate::sql::Row;
 use crate::sql::columns::message;
-use crate::sql::plans::Front;
+use crate::sql::plans::{Front, Lines};
 use crate::sql::text::SqlTemplate;
 use crate::store::Filter;
 use crate::support::clock::{Timestamp, monotonic};
@@ -102,11 +102,11 @@ impl SqlVerbs {
     pub(super) async fn claim_front(
         &self,
         session: &mut impl Session,
-        (queue, front): (Queue, &Front<SqlTemplate>),
+        (queue, line, front): (Queue, &Lines<SqlTemplate>, &Front<SqlTemplate>),
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Taken> {
-        let mut candidates = self.waiting(session, front, request, now).await?;
+        let mut candidates = self.waiting(session, line, request, now).await?;
         let full = candidates.get(request.batch.saturating_sub(1)).map(|last| last.at);
         let mut looked = Looked::default();
         let (from, since) = self.skipped.from(queue, request.topics.as_ref());
@@ -158,7 +158,7 @@ impl SqlVerbs {
     async fn waiting(
         &self,
         session: &mut impl Session,
-        front: &Front<SqlTemplate>,
+        line: &Lines<SqlTemplate>,
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Vec<Candidate>> {
@@ -166,7 +166,7 @@ impl SqlVerbs {
             let bytes = u64::try_from(number(row, 2)?).unwrap_or(0);
             Ok(Candidate { seq: number(row, 0)?, at: Timestamp::from_micros(number(row, 1)?), bytes, fresh: None })
         };
-        let select = line_of(&front.line, request).with(self.claim_values(request, now, now));
+        let select = line_of(line, request).with(self.claim_values(request, now, now));
         session.query(&select, read).await
     }
 

@@ -83,9 +83,9 @@ impl SqlVerbs {
     ) -> Result<u64> {
         let Some(purge) = self.statements.of(queue).purges.of(state) else { return Ok(0) };
         let values = vec![int(self.early(before).as_micros()), int(row_count(limit))];
-        if let Claim::Front(front) = &self.statements.of(queue).claim {
+        if let Claim::Front { front, .. } = &self.statements.of(queue).claim {
             // What nobody claims, because it was never ready, must not stay behind the front.
-            session.execute(&front.settle.with(Vec::new())).await?;
+            session.execute(&front.catch_up.with(Vec::new())).await?;
         }
         if let Some(failures) = &purge.failures {
             session.execute(&failures.with(values.clone())).await?;

@@ -58,7 +58,7 @@ impl SqlVerbs {
             changes.push(Change { was, claim_no: record.work.claim_no, failure: None, record });
         }
         self.write_back(session, queue, &changes, now).await?;
-        if let (true, Claim::Front(front)) = (changes.len() < limit, &self.statements.of(queue).claim) {
+        if let (true, Claim::Front { front, .. }) = (changes.len() < limit, &self.statements.of(queue).claim) {
             session.execute(&front.expired.with(vec![int(now.as_micros())])).await?;
         }
         Ok(changes.len() as u64)
