@@ -22,6 +22,8 @@ pub trait ByWire: Testable {
     type Client: Client + Tx;
     /// The variable with its URL.
     const VARIABLE: &'static str;
+    /// Whether a claim that finds nothing looks when to claim again in the same statement.
+    const LOOKS_AS_IT_CLAIMS: bool = false;
     /// Begins a transaction.
     const BEGIN: &'static str = "BEGIN";
     /// Ends one, if there still is one.
@@ -67,6 +69,7 @@ pub trait ByWire: Testable {
 impl ByWire for Postgres {
     type Client = PgConnection;
     const VARIABLE: &'static str = servers::POSTGRES;
+    const LOOKS_AS_IT_CLAIMS: bool = true;
     const END: &'static str = "SELECT pg_terminate_backend(pg_backend_pid())";
     const SEE_DEADLOCKS: &'static str = "SET deadlock_timeout = '2ms'";
 

@@ -25,6 +25,9 @@ pub trait OnServer: Testable {
     /// Tells the columns of every index of the table `{t}`, in one column.
     const INDEXES: &'static str;
 
+    /// What follows the name of a queue's table in the names of the tables for places, if there are some.
+    const PLACES: &'static [&'static str] = &[];
+
     /// Opens a store at a URL, in the usual tables.
     fn open_url(url: &str, deploy: bool) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
 
@@ -73,6 +76,7 @@ impl Startable for MySql {
 
 impl OnServer for Postgres {
     const TABLES: &'static str = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()";
+    const PLACES: &'static [&'static str] = &["answer", "done", "held", "lease", "line", "trouble"];
     const INDEXES: &'static str = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '{t}'::regclass";
 
     async fn open_url(url: &str, deploy: bool) -> postroom::Result<PostgresStore> {

@@ -116,6 +116,11 @@ read! {
 }
 
 read! {
+    /// What a claim returns that looked because it found nothing: no message, and the first of each order.
+    looked from super::message::NEXT + super::IDENTITY => READY, LEASED, EXPIRING,
+}
+
+read! {
     /// `{brief}`: a finished message without its content. Its error, its party and its identity follow.
     brief from 0 =>
     SEQ, ATTEMPTS, PROCESSED_AT, EXPIRES_AT, TOPIC, STATE, CLAIM_NO, DUE_AT, CREATED_AT, DISMISSED_BY, DISMISSED_WHY,

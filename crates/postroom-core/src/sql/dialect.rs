@@ -28,6 +28,8 @@ pub(crate) struct Dialect {
     pub(crate) schema_each: Option<&'static str>,
     /// `{create_schema}`: creates `{schema}`, if one is named.
     pub(crate) create_schema: Option<&'static str>,
+    /// `{secure}`: where the functions of the schema find the tables, if no schema is named.
+    pub(crate) secure: Option<&'static str>,
     /// Drops everything, for temporary tables.
     pub(crate) schema_drop: Option<&'static str>,
     /// The version of that schema.
@@ -141,7 +143,7 @@ statements! {
         topics_next, suspects_next, ack, held, load_lease, load_claimed, load_over, load_expired, load_key, find_key,
         list, list_rows, brief_rows, save, put_back, dismiss, expire_dead, count_overdue, count_purgeable, failure_add,
         failure_trim, failure_list, hold_remove, hold_add, hold_list, audit_more, audit_add, audit_list, count_to,
-        count_of, count, count_waiting, oldest, ahead_set,
+        count_of, count, count_waiting, oldest, ahead_set, misplaced,
     }
 }
 
@@ -253,7 +255,7 @@ impl QueueStatements {
     #[cfg(feature = "testing")]
     pub(crate) fn claim_texts(&self) -> Vec<String> {
         let texts = match &self.claim {
-            Claim::AtOnce { take, look } => vec![look, &take.all],
+            Claim::AtOnce { take, look, .. } => vec![look, &take.all],
             Claim::Listed { select, lease, look } => vec![look, &select.all, lease],
             Claim::Front { line, front } => vec![&self.load_over, &self.load_expired, &line.all, &front.fresh],
         };
@@ -266,7 +268,10 @@ impl QueueStatements {
     pub(crate) fn named(&self) -> Vec<(&'static str, String)> {
         let mut named = self.sql.named();
         named.extend(self.many.iter().flat_map(ManySql::named));
-        named.extend(self.claims_at_once().map(|take| ("claim", &take.all)));
+        if let Claim::AtOnce { take, take_or_look, .. } = &self.claim {
+            named.push(("claim", &take.all));
+            named.extend(take_or_look.as_ref().map(|text| ("claim_or_look", text)));
+        }
         if let Extend::Answered(sql) = &self.extend {
             named.push(("extend_many", sql));
         }

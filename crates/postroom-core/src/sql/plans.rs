@@ -20,8 +20,9 @@ pub(crate) enum InsertMany<T = &'static str> {
 #[derive(Debug)]
 pub(crate) enum Claim<T = &'static str> {
     /// With one statement. A `look` finds the first ready row, the first lease that ends, and the first message that
-    /// expires.
-    AtOnce { take: Lines<T>, look: T },
+    /// expires. `take_or_look` is a claim of all rows that looks if it finds nothing: the values of the look follow
+    /// those of the claim.
+    AtOnce { take: Lines<T>, look: T, take_or_look: Option<T> },
     /// Rows are read and locked, and those that fit get a lease. Large rows come without their payload at first.
     Listed { select: Lines<T>, lease: T, look: T },
     /// Where nobody else can write and reading takes no round trip: the rows that no claim has looked at follow one
@@ -35,7 +36,8 @@ pub(crate) enum Claim<T = &'static str> {
 pub(crate) enum Extend<T = &'static str> {
     /// One after the other.
     Each(T),
-    /// In a batch. Returns the leases that were still held.
+    /// In a batch. Returns the leases that were still held, and whether each was renewed: if not, it changed at the same
+    /// moment.
     Answered(T),
     /// A run of numbers at once, if it is held as such; otherwise one after the other.
     Runs { run: T, one: T },
@@ -109,7 +111,11 @@ impl<T> InsertMany<T> {
 impl<T> Claim<T> {
     pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> Claim<U> {
         match self {
-            Self::AtOnce { take, look } => Claim::AtOnce { take: take.map(&told), look: told(look) },
+            Self::AtOnce { take, look, take_or_look } => Claim::AtOnce {
+                take: take.map(&told),
+                look: told(look),
+                take_or_look: take_or_look.as_ref().map(&told),
+            },
             Self::Listed { select, lease, look } => {
                 Claim::Listed { select: select.map(&told), lease: told(lease), look: told(look) }
             }

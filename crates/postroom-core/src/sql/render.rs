@@ -77,6 +77,7 @@ impl<'a> Renderer<'a> {
             ("record", format!("{{message}}, {}", names(record::NAMES, ""))),
             ("bare", format!("{{message|'' AS payload}}, {}", names(record::NAMES, ""))),
             ("brief", format!("{}, {{error}}, {{party}}, {{identity}}", names(brief::NAMES, ""))),
+            ("no_message", vec!["NULL"; message::NEXT + columns::IDENTITY].join(", ")),
             ("inserted", inserted(identity)),
             // The columns of a view that come from the message `m` and its trouble `t`, and the same where every
             // message had some.
@@ -196,10 +197,17 @@ fn inserted(identity: &Identity) -> String {
 pub(crate) fn schema(dialect: &Dialect, tables: &TableNames, queues: [&Renderer<'_>; 2]) -> String {
     let each = queues.map(|queue| queue.told(dialect.schema_each.unwrap_or_default())).concat();
     let create = tables.schema().and_then(|schema| Some(dialect.create_schema?.replace("{schema}", schema)));
-    let text = dialect.schema.replace("{create_schema}\n\n", &create.unwrap_or_default()).replace("{each}\n", &each);
+    let secure = dialect.secure.filter(|_| tables.schema().is_none()).unwrap_or_default();
+    let text = dialect
+        .schema
+        .replace("{secure}", secure)
+        .replace("{create_schema}\n\n", &create.unwrap_or_default())
+        .replace("{each}\n", &each);
     named(&text, tables)
         .replace("{channel}", &tables.channel())
         .replace("{each_byte}", &(0..=u8::MAX).map(|byte| format!("{byte:02x}")).collect::<String>())
+        // A function with the rights of its owner must not use what somebody else put into the caller's path.
+        .replace("{path}", "= pg_catalog, pg_temp")
         .replace("{now_ms}", "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")
 }
 

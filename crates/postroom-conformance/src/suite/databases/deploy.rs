@@ -45,8 +45,13 @@ async fn enqueued(store: impl Store) -> anyhow::Result<u64> {
 
 async fn creates_what_is_missing_when_asked_to<B: OnServer>(stage: &Stage<B>) -> Verdict {
     let store = B::open_tables(&stage.place, fresh(stage)?, true).await?;
-    let inbox = ["fresh_in", "fresh_in_audit", "fresh_in_failures", "fresh_in_holds", "fresh_in_marks"];
-    let expected = [&inbox[..], &["fresh_out", "fresh_out_audit", "fresh_out_failures", "fresh_out_holds"]].concat();
+    let mut expected = vec![OUTBOX.to_owned(), INBOX.to_owned(), format!("{INBOX}_marks")];
+    for table in [OUTBOX, INBOX] {
+        let beside = ["audit", "failures", "holds"].iter().chain(B::PLACES);
+        expected.extend(beside.map(|name| format!("{table}_{name}")));
+    }
+    expected.extend((!B::PLACES.is_empty()).then(|| format!("{INBOX}_seen")));
+    expected.sort_unstable();
     assert_eq!(fresh_tables(stage).await?, expected);
     assert_eq!(enqueued(store).await?, 1);
     Ok(())
@@ -112,6 +117,13 @@ async fn makes_the_indexes_that_claims_and_lookups_need<B: OnServer>(stage: &Sta
     drop(B::open_tables(&stage.place, fresh(stage)?, true).await?);
     let indexes = async |table: &str| B::ask(&stage.place, &B::INDEXES.replace("{t}", table)).await;
     for table in [OUTBOX, INBOX] {
+        if !B::PLACES.is_empty() {
+            for (place, columns) in [("line", "(visible_at, seq)"), ("done", "(at)"), ("trouble", "(state, at)")] {
+                let found = indexes(&format!("{table}_{place}")).await?;
+                assert!(found.iter().any(|index| index.contains(columns)), "{place} has no {columns}: {found:?}");
+            }
+            continue;
+        }
         let found = indexes(table).await?;
         // By state and time: as the first column, or as the condition of a partial index.
         let serves = |index: &&String| index.contains("visible_at") && index.contains("state");

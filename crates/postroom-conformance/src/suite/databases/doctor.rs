@@ -72,7 +72,7 @@ async fn a_role_that_does_not_wait_is_told(_: &Stage<Postgres>) -> Verdict {
 async fn an_unlogged_table_is_dangerous(_: &Stage<Postgres>) -> Verdict {
     let server = Server::start(Postgres::ENGINE, Mode::Durable)?;
     drop(Postgres::open_url(&server.url(), true).await?);
-    let changes = "ALTER TABLE infra.outbox SET UNLOGGED; ALTER TABLE infra.inbox SET (autovacuum_enabled = off)";
+    let changes = "ALTER TABLE infra.outbox_held SET UNLOGGED; ALTER TABLE infra.inbox SET (autovacuum_enabled = off)";
     servers::run::<PgConnection>(&server.url(), changes).await?;
     let report = Postgres::examine(&server.url()).await?;
     assert_eq!(level(&report, "outbox table"), Some(Level::Danger));

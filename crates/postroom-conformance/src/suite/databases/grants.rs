@@ -51,7 +51,7 @@ impl Rights for Postgres {
 
     fn change(verb: &str, right: &str, user: &str, space: &str) -> String {
         let to = if verb == "GRANT" { "TO" } else { "FROM" };
-        format!("{verb} {right} ON {space}.outbox {to} {user}")
+        format!("{verb} {right} ON ALL TABLES IN SCHEMA {space} {to} {user}")
     }
 
     fn remove(user: &str) -> String {

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use postroom::postgres::Postgres;
 use postroom::queue::{Lease, Settle, State};
+use postroom::sqlite::Sqlite;
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Harness, LEASE};
+use crate::harness::{Harness, LEASE, Stage};
+use crate::on_server::OnServer;
 use crate::side::Side;
 
 cases! { partial:
@@ -15,6 +18,8 @@ cases! { partial:
     both what_another_worker_has_now_is_not_settled_with_the_rest [];
     both what_a_claim_leaves_out_is_claimed_later_and_once [];
     sqlite a_message_in_two_places_or_in_none_is_found [];
+    postgres a_message_in_two_places_or_in_none_is_found_there_too [];
+    postgres a_batch_has_one_lease_that_ends_with_it [];
 }
 
 async fn batch(side: Side<'_>, count: usize) -> anyhow::Result<Vec<Lease>> {
@@ -126,9 +131,7 @@ async fn what_a_claim_leaves_out_is_claimed_later_and_once(h: &Harness) -> Verdi
     Ok(())
 }
 
-async fn a_message_in_two_places_or_in_none_is_found(
-    stage: &crate::harness::Stage<postroom::sqlite::Sqlite>,
-) -> Verdict {
+async fn a_message_in_two_places_or_in_none_is_found(stage: &Stage<Sqlite>) -> Verdict {
     let found = || async { stage.place.sqlite_options().examine().await };
     for queue in ["outbox", "inbox"] {
         let side = stage.sides().into_iter().find(|side| side.queue.as_str() == queue);
@@ -152,6 +155,60 @@ async fn a_message_in_two_places_or_in_none_is_found(
             assert!(format!("{report:?}").contains("1 misplaced"), "after {text}: {report:?}");
             stage.store.write(move |tx| Ok(tx.execute_batch(&mend)?)).await?;
         }
+    }
+    Ok(())
+}
+
+async fn a_message_in_two_places_or_in_none_is_found_there_too(stage: &Stage<Postgres>) -> Verdict {
+    let found = || async { stage.place.postgres_options()?.examine().await };
+    for side in stage.sides() {
+        let (table, seq) = (stage.table(side.queue.as_str()), side.leased("a").await?.seq());
+        for (spoil, mend) in [
+            (
+                format!("INSERT INTO {table}_done (from_seq, to_seq, at, no) VALUES ({seq}, {seq}, 1, 1)"),
+                format!("DELETE FROM {table}_done"),
+            ),
+            (
+                format!("UPDATE {table}_lease SET no = DEFAULT"),
+                format!("UPDATE {table}_held SET lease = no FROM {table}_lease"),
+            ),
+            (
+                format!("CREATE TABLE kept AS SELECT * FROM {table}_held; DELETE FROM {table}_held"),
+                format!("INSERT INTO {table}_held SELECT * FROM kept; DROP TABLE kept"),
+            ),
+        ] {
+            let clean = found().await?;
+            assert!(!format!("{clean:?}").contains("misplaced"), "{clean:?}");
+            Postgres::tell(&stage.place, &spoil).await?;
+            let report = found().await?;
+            assert!(format!("{report:?}").contains("1 misplaced"), "after {spoil}: {report:?}");
+            Postgres::tell(&stage.place, &mend).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Renewing a batch writes one row, and a lease does not stay when nothing is held under it.
+async fn a_batch_has_one_lease_that_ends_with_it(stage: &Stage<Postgres>) -> Verdict {
+    for side in stage.sides() {
+        let sql = format!("SELECT count(*)::text FROM {}_lease", stage.table(side.queue.as_str()));
+        let count = async || anyhow::Ok(Postgres::ask(&stage.place, &sql).await?.concat());
+        let leases = batch(side, 6).await?;
+        assert_eq!(side.verbs().extend(&leases, LEASE).await?, [true; 6]);
+        assert_eq!(count().await?, "1", "renewed as a whole");
+        side.ack(leases[3].clone()).await?;
+        assert_eq!(side.verbs().extend(&[&leases[..3], &leases[4..]].concat(), LEASE).await?, [true; 5]);
+        assert_eq!(count().await?, "1", "renewed as a whole, with all that is left");
+        assert_eq!(side.verbs().extend(&leases[..2], LEASE).await?, [true; 2]);
+        assert_eq!(count().await?, "2", "the renewed part has a lease of its own");
+        assert_eq!(side.verbs().ack(leases[..2].to_vec()).await?.applied, 2);
+        assert_eq!(count().await?, "1", "the last ack took it along");
+        for lease in [&leases[2], &leases[4], &leases[5]] {
+            side.ack(lease.clone()).await?;
+        }
+        stage.clock.advance(2 * LEASE);
+        assert_eq!(side.verbs().reap(10).await?.total(), 0);
+        assert_eq!(count().await?, "0", "whoever looks for leases that ran out deletes those that hold nothing");
     }
     Ok(())
 }

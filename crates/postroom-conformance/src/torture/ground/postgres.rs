@@ -20,13 +20,20 @@ impl Ground for Postgres {
 
     fn fence(table: &str) -> String {
         format!(
-            "CREATE FUNCTION note_stale_settle() RETURNS trigger LANGUAGE plpgsql AS
-                 'BEGIN INSERT INTO stale_settles (seq) VALUES (NEW.seq); RETURN NULL; END';
-             CREATE TRIGGER fence AFTER UPDATE OF state ON {table} FOR EACH ROW
-             WHEN (OLD.state = 1 AND NEW.state > 1 AND NEW.processed_by IS DISTINCT FROM OLD.owner)
-             EXECUTE FUNCTION note_stale_settle()"
+            "CREATE TABLE held_by (seq bigint PRIMARY KEY, owner uuid);
+             CREATE FUNCTION note_holder() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN INSERT INTO held_by VALUES (OLD.seq, OLD.owner)
+                        ON CONFLICT (seq) DO UPDATE SET owner = excluded.owner; RETURN NULL; END';
+             CREATE TRIGGER holder AFTER DELETE ON {table}_held FOR EACH ROW EXECUTE FUNCTION note_holder();
+             CREATE FUNCTION note_stale_settle() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN INSERT INTO stale_settles (seq) SELECT seq FROM held_by
+                        WHERE seq BETWEEN NEW.from_seq AND NEW.to_seq AND owner IS DISTINCT FROM NEW.by;
+                        RETURN NULL; END';
+             CREATE TRIGGER fence AFTER INSERT ON {table}_done FOR EACH ROW EXECUTE FUNCTION note_stale_settle()"
         )
     }
+
+    const STATES: &'static str = "_state";
 
     fn digits_of(column: &str) -> String {
         format!("replace({column}::text, '-', '')")

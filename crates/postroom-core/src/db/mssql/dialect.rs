@@ -60,6 +60,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     schema: concat!(include_str!("schema/0001_init.sql"), "\n", include_str!("schema/0001_procedures.sql")),
     schema_each: Some(include_str!("schema/0001_each.sql")),
     create_schema: Some("IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n"),
+    secure: None,
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 1,
     // `state + 0`: with `state = 1` the index of leased rows would cover a settle, and all of it might be scanned and
@@ -83,6 +84,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         look: "SELECT (SELECT MIN(visible_at) FROM {t}{past} WHERE state = 0 AND crashes = 0 AND visible_at >= ?2),
                     (SELECT MIN(visible_at) FROM {t}{past} WHERE state = 1 AND visible_at >= ?3),
                     (SELECT MIN(expires_at) FROM {t}{past} WHERE state = 0 AND expires_at BETWEEN ?4 AND ?1)",
+        take_or_look: None,
     },
     many: Some(ManySql {
         ack_many: "UPDATE {t}
@@ -100,7 +102,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
                  FROM {t}_failures AS f WHERE f.seq IN ({list|?|, })) AS ranked WHERE ranked.place > ?1)",
     }),
     extend: Extend::Answered(
-        "UPDATE {t} SET locked_until = ?2, visible_at = ?2 OUTPUT inserted.seq, inserted.claim_no
+        "UPDATE {t} SET locked_until = ?2, visible_at = ?2 OUTPUT inserted.seq, inserted.claim_no, 1
          WHERE {in_leases} state + 0 = 1 AND owner = a.o AND claim_no = a.c)",
     ),
     runs: None,
@@ -141,6 +143,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
         count_waiting: "SELECT (SELECT COUNT_BIG(*) FROM {t}{past} WHERE state = 0)
                     + (SELECT COUNT_BIG(*) FROM {t}{past} WHERE state = 1)",
         oldest: "SELECT TOP (1) created_at, visible_at FROM {t}{past} WHERE state = 0 ORDER BY visible_at, seq",
+        // A message is one row, which stands in one place.
+        misplaced: "SELECT CAST(0 AS bigint)",
         ..shared::QUEUE
     },
     in_state: InStateSql {

@@ -82,6 +82,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     schema: include_str!("schema/0001_init.sql"),
     schema_each: None,
     create_schema: None,
+    secure: None,
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 1,
     fence: Fence {
@@ -140,6 +141,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
         failure_trim: "DELETE f FROM {t}_failures AS f
              JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
                ON f.no = old.no",
+        // A message is one row, which stands in one place.
+        misplaced: "SELECT 0",
         ..shared::QUEUE
     },
     in_state: InStateSql {

@@ -3,7 +3,8 @@
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
-use crate::sql::purge::PurgeTexts;
+use crate::sql::purge::{Old, PurgeTexts};
+use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::Places;
 
@@ -17,30 +18,43 @@ pub(crate) use session::{
     ROLL_BACK, SEAL,
 };
 
-/// A claim in one statement, of the rows for which this condition holds too.
+/// A claim in one statement, of the rows for which this condition holds too: out of the line, under a new lease.
 macro_rules! claim {
     ($among:literal) => {
+        claim!($among, "", "")
+    };
+    ($among:literal, $more:literal, $or:literal) => {
         concat!(
             "WITH durable AS MATERIALIZED (
                  SELECT {durable}
              ), line AS MATERIALIZED (
-                 SELECT seq, visible_at, octet_length(payload) AS bytes FROM {t}
-                 WHERE state = 0 AND visible_at <= ?1 AND visible_at >= ?5 AND (expires_at IS NULL OR expires_at > ?1)
-                   AND ",
+                 SELECT ctid AS place, seq, visible_at, claims, bytes FROM {t}_line
+                 WHERE visible_at <= ?1 AND visible_at >= ?5 AND (expires_at IS NULL OR expires_at > ?1) AND ",
             $among,
             "
                  ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED
              ), chosen AS MATERIALIZED (
-                 SELECT fitting.seq AS n, fitting.visible_at AS at
-                 FROM durable, (SELECT seq, visible_at, row_number() OVER (ORDER BY visible_at, seq) AS place,
+                 SELECT fitting.place
+                 FROM durable, (SELECT place, row_number() OVER (ORDER BY visible_at, seq) AS number,
                                        sum(bytes) OVER (ORDER BY visible_at, seq) AS total FROM line) AS fitting
-                 WHERE fitting.place <= ?7::bigint OR fitting.total <= ?6::bigint
+                 WHERE fitting.number <= ?7::bigint OR fitting.total <= ?6::bigint
+             ), taken AS (
+                 DELETE FROM {t}_line WHERE ctid = ANY (ARRAY(SELECT chosen.place FROM chosen))
+                 RETURNING seq, visible_at AS at, claims + 1 AS claim_no
+             ), lease AS (
+                 INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
+                 SELECT ?1, ?4, min(seq), max(seq), count(*) FROM taken HAVING count(*) > 0 RETURNING no
+             ), held AS (
+                 INSERT INTO {t}_held (seq, lease, owner, claim_no)
+                 SELECT taken.seq, lease.no, ?3, taken.claim_no FROM taken, lease
              )
-             UPDATE {t}
-             SET state = 1, owner = ?3, locked_until = ?4, visible_at = ?4, claim_no = claim_no + 1,
-                 last_attempt_at = ?1
-             FROM chosen WHERE seq = chosen.n
-             RETURNING {message}, chosen.at"
+             SELECT {message}, at",
+            $more,
+            " FROM (
+                 SELECT {wide}, taken.claim_no, taken.at
+                 FROM taken CROSS JOIN LATERAL (
+                     SELECT * FROM {t} AS x WHERE x.seq = taken.seq OFFSET 0) AS m{beside}) AS claimed",
+            $or
         )
     };
 }
@@ -49,34 +63,68 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered("$"),
     casts: true,
     words: &[
+        ("v", "{t}_state"),
+        ("f", "{t}_by_state"),
         ("by_number", " = ANY (?1::bigint[])"),
-        ("state_is", "state + 0 ="),
-        ("lock", " FOR UPDATE"),
-        ("skip", " FOR UPDATE SKIP LOCKED"),
+        // Which messages those are is decided where they are moved.
+        ("lock", ""),
         ("durable", durable!()),
-        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. Each is a
-        // list of names between line breaks, with a flag that says whether it means only these or all but these.
+        // OFFSET 0 keeps the planner from reading a table as a whole that it takes for empty.
+        (
+            "beside",
+            "\n    LEFT JOIN LATERAL (SELECT * FROM {t}_trouble AS x WHERE x.seq = m.seq OFFSET 0) AS t ON true
+             {beside_ended}",
+        ),
+        (
+            "beside_ended",
+            "\n    LEFT JOIN LATERAL (SELECT * FROM {t}_answer AS x WHERE x.seq = m.seq OFFSET 0) AS a ON true{seen}",
+        ),
+        (
+            "holds",
+            "EXISTS (SELECT 1 FROM {t}_held AS h
+                     WHERE h.seq BETWEEN e.first_seq AND e.last_seq AND h.lease = e.no)",
+        ),
+        // The messages `h` that are held under a lease `e`.
+        (
+            "under_it",
+            "\n    CROSS JOIN LATERAL (SELECT * FROM {t}_held AS x
+                 WHERE x.seq BETWEEN e.first_seq AND e.last_seq AND x.lease = e.no OFFSET 0) AS h",
+        ),
+        ("place", "CASE WHEN {here} THEN '=' || topic ELSE '>' || {destination} END"),
+        // The settings of tables whose rows come and go: vacuum runs early, and takes no lock to shorten them.
+        (
+            "hot",
+            "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+             autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false",
+        ),
+        // Whether a claim covers a place: by the topic or by the destination. Each is a list of names between line
+        // breaks, with a flag that says whether it means only these or all but these.
         (
             "among",
-            "CASE WHEN {here} THEN (strpos(topic, chr(10)) = 0
-                     AND strpos(?8::text, chr(10) || topic || chr(10)) > 0)::int = ?9::bigint
-                 ELSE (strpos({destination}, chr(10)) = 0
-                     AND strpos(?10::text, chr(10) || {destination} || chr(10)) > 0)::int = ?11::bigint END",
+            "CASE left(place, 1) WHEN '=' THEN (strpos(place, chr(10)) = 0
+                     AND strpos(?8::text, chr(10) || substr(place, 2) || chr(10)) > 0)::int = ?9::bigint
+                 ELSE (strpos(place, chr(10)) = 0
+                     AND strpos(?10::text, chr(10) || substr(place, 2) || chr(10)) > 0)::int = ?11::bigint END",
         ),
         ("leases", "unnest(?1::bigint[], ?2::uuid[], ?3::bigint[]) AS a (n, o, c)"),
+        ("count_done", "coalesce(sum(to_seq - from_seq + 1), 0)::bigint"),
+        ("last_done", "greatest((SELECT max(at) FROM {t}_done), (SELECT max(at) FROM {t}_trouble WHERE state = 2))"),
     ],
     schema: include_str!("schema/0001_init.sql"),
-    schema_each: None,
+    schema_each: Some(include_str!("schema/0001_each.sql")),
     create_schema: Some("CREATE SCHEMA IF NOT EXISTS {schema};\n\n"),
+    secure: Some(include_str!("schema/0001_secure.sql")),
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
-    schema_version: 1,
-    // `state + 0`: with `state = 1` the planner may scan the index of leased rows instead of using the primary key.
+    schema_version: 2,
     fence: Fence {
-        one: "state + 0 = 1 AND owner = ?2::uuid AND claim_no = ?3::bigint",
-        each: Some("state + 0 = 1 AND owner = a.o AND claim_no = a.c"),
+        one: "owner = ?2::uuid AND claim_no = ?3::bigint",
+        each: Some("h.owner = a.o AND h.claim_no = a.c"),
     },
     outbox: Identity::outbox("id, message_id, destination, NULL::bigint"),
-    inbox: Identity::INBOX,
+    inbox: Identity {
+        seen: "\n    LEFT JOIN LATERAL (SELECT * FROM {t}_seen AS x WHERE x.seq = m.seq OFFSET 0) AS s ON true",
+        ..Identity::INBOX
+    },
     insert_many: InsertMany::Answered {
         sql: "INSERT INTO {t} ({new})
              SELECT a.* FROM (SELECT {durable} OFFSET 0) AS once, unnest({new_arrays}) AS a ({new})
@@ -91,70 +139,207 @@ pub(crate) const POSTGRES: Dialect = Dialect {
             suspects: claim!("crashes > 0 AND {among}"),
         },
         look: "SELECT
-             (SELECT visible_at FROM {t} WHERE state = 0 AND crashes = 0 AND visible_at >= ?2
-              ORDER BY visible_at, seq LIMIT 1),
-             (SELECT visible_at FROM {t} WHERE state = 1 AND visible_at >= ?3 ORDER BY visible_at, seq LIMIT 1),
-             (SELECT expires_at FROM {t} WHERE state = 0 AND expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
+             (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?2 ORDER BY visible_at, seq LIMIT 1),
+             (SELECT until FROM {t}_lease WHERE until >= ?3 ORDER BY until LIMIT 1),
+             (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
+        take_or_look: Some(claim!(
+            "crashes = 0",
+            ", NULL::bigint, NULL::bigint",
+            " UNION ALL SELECT {no_message},
+                 (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?9
+                  ORDER BY visible_at, seq LIMIT 1),
+                 (SELECT until FROM {t}_lease WHERE until >= ?10 ORDER BY until LIMIT 1),
+                 (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?11 AND ?8 ORDER BY expires_at LIMIT 1)
+             WHERE NOT EXISTS (SELECT 1 FROM taken)"
+        )),
     },
     many: Some(ManySql {
-        ack_many: "UPDATE {t}
-             SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?5,
-                 processed_by = a.o, response = coalesce(a.r, response)
-             FROM (SELECT {durable} OFFSET 0) AS once,
-                  unnest(?1::bigint[], ?2::uuid[], ?3::bigint[], ?4::text[]) AS a (n, o, c, r)
-             WHERE seq = ANY (?1::bigint[]) AND seq = a.n AND {fence_each}",
-        save_many: "UPDATE {t} SET {saved_each} FROM unnest({saved_arrays}) AS a ({saved_names})
-             WHERE seq = ANY (?1::bigint[]) AND seq = a.v1 AND claim_no = a.v2",
-        load_leases: "SELECT {bare} FROM {t}, {leases}
-             WHERE seq = ANY (?1::bigint[]) AND seq = a.n AND {fence_each} ORDER BY seq FOR UPDATE OF {n}",
+        ack_many: "WITH gone AS (
+                 DELETE FROM {t}_held AS h
+                 USING (SELECT {durable} OFFSET 0) AS once,
+                       unnest(?1::bigint[], ?2::uuid[], ?3::bigint[], ?4::text[]) AS a (n, o, c, r)
+                 WHERE h.seq = ANY (?1::bigint[]) AND h.seq = a.n AND {fence_each}
+                 RETURNING h.seq, h.lease, h.claim_no, a.o, a.r
+             ), numbered AS (
+                 SELECT gone.*, seq - row_number() OVER (PARTITION BY lease, claim_no, o ORDER BY seq) AS run FROM gone
+             ), done AS (
+                 INSERT INTO {t}_done (from_seq, to_seq, at, claimed_at, by, no)
+                 SELECT min(seq), max(seq), ?5::bigint, (SELECT e.at FROM {t}_lease AS e WHERE e.no = lease), o,
+                        claim_no
+                 FROM numbered GROUP BY lease, claim_no, o, run
+             ), answered AS (
+                 INSERT INTO {t}_answer (seq, response) SELECT seq, r FROM gone WHERE r IS NOT NULL
+                 ON CONFLICT (seq) DO UPDATE SET response = excluded.response
+             ), emptied AS (
+                 DELETE FROM {t}_lease AS e USING (SELECT lease, count(*) AS n FROM gone GROUP BY lease) AS g
+                 WHERE e.no = g.lease AND e.n = g.n
+             ) SELECT 1 FROM gone",
+        save_many: "UPDATE {v} SET {saved_each} FROM unnest({saved_arrays}) AS a ({saved_names})
+             WHERE seq = ANY (?1::bigint[]) AND seq = a.v1 AND claim_no = a.v2 AND state = {was_each}",
+        load_leases: "WITH mine AS MATERIALIZED (
+                 SELECT h.seq FROM {t}_held AS h, {leases}
+                 WHERE h.seq = ANY (?1::bigint[]) AND h.seq = a.n AND {fence_each} ORDER BY h.seq FOR UPDATE OF h
+             ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine)) ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              SELECT * FROM unnest(?1::bigint[], ?2::bigint[], ?3::bigint[], ?4::uuid[], ?5::text[], ?6::text[])",
         failure_trim_many: "DELETE FROM {t}_failures WHERE no IN (SELECT ranked.no FROM (
                  SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
                  FROM {t}_failures WHERE seq = ANY (?1::bigint[])) AS ranked WHERE ranked.place > ?2::bigint)",
     }),
+    // A lease is renewed as a whole if nothing else is held under it; otherwise the messages get one of their own.
     extend: Extend::Answered(
-        "UPDATE {t} SET locked_until = ?4, visible_at = ?4 FROM {leases}
-         WHERE seq = ANY (?1::bigint[]) AND seq = a.n AND state + 0 = 1 AND owner = a.o AND claim_no = a.c
-         RETURNING seq, claim_no",
+        "WITH asked AS MATERIALIZED (
+             SELECT h.seq, h.claim_no, h.lease FROM {t}_held AS h, {leases}
+             WHERE h.seq = ANY (?1::bigint[]) AND h.seq = a.n AND h.owner = a.o AND h.claim_no = a.c
+             ORDER BY h.seq FOR UPDATE OF h
+         ), parts AS MATERIALIZED (
+             SELECT e.no, e.at, g.first_seq, g.last_seq, g.n, g.n = (
+                     SELECT count(*) FROM {t}_held AS h
+                     WHERE h.seq BETWEEN e.first_seq AND e.last_seq AND h.lease = e.no) AS is_whole
+             FROM (SELECT lease, min(seq) AS first_seq, max(seq) AS last_seq, count(*) AS n
+                   FROM asked GROUP BY lease) AS g
+                 JOIN {t}_lease AS e ON e.no = g.lease
+         ), renewed AS (
+             UPDATE {t}_lease SET until = ?4 WHERE no = ANY (ARRAY(SELECT parts.no FROM parts WHERE is_whole))
+         ), cut AS (
+             INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
+             SELECT at, ?4, first_seq, last_seq, n FROM parts WHERE NOT is_whole RETURNING no, first_seq
+         ), moved AS (
+             UPDATE {t}_held AS h SET lease = cut.no
+             FROM asked JOIN parts ON parts.no = asked.lease JOIN cut ON cut.first_seq = parts.first_seq
+             WHERE h.seq = ANY (?1::bigint[]) AND h.seq = asked.seq
+         ) SELECT seq, claim_no, (EXISTS (SELECT 1 FROM parts WHERE parts.no = asked.lease))::int FROM asked",
     ),
     runs: None,
-    checks_saves: false,
+    // A message may move between reading and writing it: only what is settled is locked.
+    checks_saves: true,
     queue: QueueSql {
-        ack: "UPDATE {t}
-             SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?5::bigint,
-                 processed_by = ?2::uuid, response = coalesce(?4::text, response)
-             WHERE seq = ?1::bigint AND {fence} AND {durable} IS NOT NULL",
-        expire_dead: "UPDATE {t} SET state = 4, processed_at = ?1 WHERE seq = ANY (ARRAY(
-                 SELECT seq FROM {t} WHERE state = 3 AND expires_at <= ?1
+        topics_next: "SELECT min(at) FROM (
+                 SELECT * FROM (SELECT visible_at AS at FROM {t}_line
+                                WHERE crashes = 0 AND visible_at >= ?5 AND {among}
+                                ORDER BY visible_at, seq LIMIT 1) AS front
+                 UNION ALL SELECT min(until) FROM {t}_lease) AS waiting",
+        suspects_next: "SELECT visible_at FROM {t}_line WHERE crashes > 0 AND {among} ORDER BY visible_at, seq LIMIT 1",
+        ack: "WITH gone AS (
+                 DELETE FROM {t}_held WHERE seq = ?1::bigint AND {fence} AND {durable} IS NOT NULL
+                 RETURNING seq, lease, claim_no
+             ), answered AS (
+                 INSERT INTO {t}_answer (seq, response) SELECT seq, ?4::text FROM gone WHERE ?4::text IS NOT NULL
+                 ON CONFLICT (seq) DO UPDATE SET response = excluded.response
+             ), emptied AS (
+                 DELETE FROM {t}_lease AS e USING gone
+                 WHERE e.no = gone.lease AND e.n = 1 AND current_setting('transaction_isolation') = 'read committed'
+             ) INSERT INTO {t}_done (from_seq, to_seq, at, claimed_at, by, no)
+             SELECT seq, seq, ?5::bigint, (SELECT e.at FROM {t}_lease AS e WHERE e.no = gone.lease), ?2::uuid, claim_no
+             FROM gone",
+        held: "SELECT 1 FROM {t}_held WHERE seq = ?1::bigint AND {fence}",
+        load_lease: "WITH mine AS MATERIALIZED (
+                 SELECT seq FROM {t}_held WHERE seq = ?1::bigint AND {fence} FOR UPDATE
+             ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine))",
+        load_claimed: "SELECT {record} FROM {v} WHERE seq = ANY (ARRAY(
+                 SELECT h.seq FROM {t}_lease AS e{under_it} WHERE e.until = ?1 AND h.owner = ?2)) ORDER BY seq",
+        // Leases that hold nothing are deleted on the way: nothing is ever added to one.
+        load_over: "WITH emptied AS (
+                 DELETE FROM {t}_lease WHERE no = ANY (ARRAY(
+                     SELECT e.no FROM {t}_lease AS e WHERE e.until <= ?1 AND NOT {holds}
+                     ORDER BY e.until LIMIT 5000 FOR UPDATE SKIP LOCKED))
+             ), over AS MATERIALIZED (
+                 SELECT e.no, e.first_seq, e.last_seq FROM {t}_lease AS e WHERE e.until <= ?1 AND {holds}
+                 ORDER BY e.until LIMIT ?2 FOR UPDATE SKIP LOCKED
+             ), mine AS MATERIALIZED (
+                 SELECT h.seq FROM over JOIN {t}_held AS h
+                     ON h.seq BETWEEN over.first_seq AND over.last_seq AND h.lease = over.no
+                 LIMIT ?2 FOR UPDATE OF h SKIP LOCKED
+             ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine)) ORDER BY visible_at, seq",
+        load_expired: "WITH mine AS MATERIALIZED (
+                 SELECT seq FROM {t}_line WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED
+             ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine)) ORDER BY expires_at, seq",
+        save: "UPDATE {v} SET {saved} WHERE seq = ?1 AND claim_no = ?2 AND state = {was}",
+        expire_dead: "UPDATE {v} SET state = 4, processed_at = ?1 WHERE seq = ANY (ARRAY(
+                 SELECT seq FROM {t}_trouble WHERE state = 3 AND expires_at <= ?1
                  ORDER BY expires_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED))",
-        count: "SELECT 0, count(*) FROM {t} WHERE state = 0
-             UNION ALL SELECT 1, count(*) FROM {t} WHERE state = 1
-             UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2
-             UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
-             UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4
-             UNION ALL SELECT 7, count(*) FROM {t} WHERE state = 7",
-        count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
+        count_overdue: "SELECT count(*) FROM (SELECT 1 FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS late",
+        count_purgeable: "SELECT least(?2, (SELECT {count_done} FROM {t}_done WHERE at < ?1)
+                 + (SELECT count(*) FROM {t}_trouble WHERE state = 2 AND at < ?1))",
+        count: "SELECT 0, count(*) FROM {t}_line
+             UNION ALL SELECT 1, count(*) FROM {t}_held
+             UNION ALL SELECT 2, {count_done} FROM {t}_done
+             UNION ALL
+             SELECT state, count(*) FROM {t}_trouble WHERE state > 0 AND state IN (2, 3, 4, 7) GROUP BY state",
+        count_waiting: "SELECT (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_held)",
+        oldest: "SELECT m.created_at, l.visible_at FROM {t}_line AS l JOIN {t} AS m ON m.seq = l.seq
+             ORDER BY l.visible_at, l.seq LIMIT 1",
+        // A table with many messages is only counted: looking at each would take minutes.
+        misplaced: "SELECT CASE WHEN (SELECT reltuples FROM pg_class WHERE oid = '{t}'::regclass) < 1000000
+                 THEN (SELECT count(*) FROM (SELECT 1 FROM {t}_misplaced LIMIT 1000) AS wrong)
+                 ELSE least(1000, abs((SELECT count(*) FROM {t}) - (SELECT count(*) FROM {t}_line)
+                     - (SELECT count(*) FROM {t}_held) - (SELECT {count_done} FROM {t}_done)
+                     - (SELECT count(*) FROM {t}_trouble WHERE state > 0))) END",
         ..shared::QUEUE
     },
     in_state: shared::IN_STATE,
     purge: PurgeTexts {
-        failures: Some(
-            "DELETE FROM {t}_failures WHERE seq = ANY (ARRAY(
-                 SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2 FOR UPDATE SKIP LOCKED))",
-        ),
-        rows: "DELETE FROM {t} WHERE seq = ANY (ARRAY(
-                 SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2 FOR UPDATE SKIP LOCKED))",
-        ended: shared::ENDED,
-        seen: shared::SEEN,
+        failures: None,
+        rows: "DELETE FROM {t} WHERE seq = ANY (ARRAY({old}))",
+        // A run may have more messages than are deleted at once. They come in the order of the runs.
+        ended: Old {
+            rows: "SELECT old.seq FROM (
+                     (SELECT m.seq, d.at FROM (SELECT from_seq, to_seq, at FROM {t}_done
+                                               WHERE {state} = 2 AND at < ?1
+                                               ORDER BY at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS d
+                          CROSS JOIN LATERAL (
+                              SELECT seq FROM {t} WHERE seq BETWEEN d.from_seq AND d.to_seq OFFSET 0) AS m LIMIT ?2)
+                     UNION ALL
+                     SELECT * FROM (SELECT t.seq, t.at FROM {t}_trouble AS t JOIN {t} AS m ON m.seq = t.seq
+                     WHERE t.state > 0 AND t.state = {state} AND t.at < ?1
+                     ORDER BY t.at LIMIT ?2 FOR UPDATE OF t, m SKIP LOCKED) AS ended) AS old
+                 ORDER BY old.at, old.seq LIMIT ?2",
+            age: "",
+        },
+        seen: Old {
+            rows: "SELECT seen.seq FROM (
+                     SELECT t.seq, t.at FROM {t}_trouble AS t JOIN {t} AS m ON m.seq = t.seq
+                     WHERE t.state > 0 AND t.state = {state} AND t.at < ?1
+                     ORDER BY t.at LIMIT ?2 FOR UPDATE OF t, m SKIP LOCKED) AS seen",
+            age: "",
+        },
     },
-    questions: shared::QUESTIONS,
+    questions: QuestionSql {
+        newest: "SELECT (SELECT max(seq) FROM {t}), (SELECT created_at FROM {t} ORDER BY seq DESC LIMIT 1),
+             (SELECT max(no) FROM {t}_failures), {last_done},
+             (SELECT max(at) FROM {t}_trouble WHERE state > 0 AND state = 3),
+             (SELECT max(at) FROM {t}_trouble WHERE state > 0 AND state = 4),
+             (SELECT max(at) FROM {t}_trouble WHERE state > 0 AND state = 7)",
+        activity: "SELECT count(*), max(held.at), {last_done},
+                 (SELECT at FROM {t}_failures ORDER BY no DESC LIMIT 1),
+                 (SELECT max(maintained_at) FROM {s}postroom_schema WHERE outbox = ?3 AND inbox = ?4)
+             FROM (SELECT e.at FROM {t}_lease AS e{under_it} WHERE e.until > ?1 LIMIT ?2) AS held",
+        ahead: "SELECT count(*) FROM (
+                 SELECT 1 FROM {t}_line WHERE visible_at <= ?1 AND (visible_at < ?1 OR seq < ?2)
+                 ORDER BY visible_at LIMIT ?3) AS line",
+        done_rate: "SELECT coalesce(sum(n), 0)::bigint, min(at) FROM (
+                 SELECT * FROM (SELECT at, to_seq - from_seq + 1 AS n FROM {t}_done WHERE at >= ?1
+                                ORDER BY at DESC LIMIT ?3) AS runs
+                 UNION ALL
+                 SELECT * FROM (SELECT at, 1 FROM {t}_trouble WHERE state > 0 AND state = 2 AND at >= ?1
+                                ORDER BY at DESC LIMIT ?3) AS by_hand) AS done
+             WHERE at <= ?2",
+        ..shared::QUESTIONS
+    },
     // The column of the conflict is not named: naming it would require the permission to read it.
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
     inbox_alone: InboxSql {
-        accept: "INSERT INTO {t} ({new}, state) SELECT {new_values}, 0 WHERE {durable} IS NOT NULL
-             ON CONFLICT (source, message_id) DO UPDATE SET {accepted_excluded}, state = 0 WHERE {t}.state = 5",
+        insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0) ON CONFLICT (source, message_id) DO NOTHING",
+        accept: "INSERT INTO {t} ({new}, born) SELECT {new_values}, 0 WHERE {durable} IS NOT NULL
+             ON CONFLICT (source, message_id) DO UPDATE SET {accepted_excluded}
+             WHERE {t}.visible_at IS NULL
+               AND {t}_is_seen({t}.seq)",
+        see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at, born) VALUES (?1, ?2, ?3, ?4, ?4, 5)
+             ON CONFLICT (source, message_id) DO NOTHING",
+        touch: "INSERT INTO {t}_seen AS s (seq, at, hash) VALUES (?1, ?2, ?3)
+             ON CONFLICT (seq) DO UPDATE SET at = excluded.at, hash = coalesce(s.hash, excluded.hash)",
+        count: "SELECT state, count(*) FROM {t}_trouble WHERE state > 0 AND state IN (5, 6) GROUP BY state",
         size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n,
                  (SELECT reltuples::bigint FROM pg_class WHERE oid = '{t}'::regclass)) END
              FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000) AS seen) AS few",
@@ -172,17 +357,21 @@ pub(crate) const POSTGRES: Dialect = Dialect {
              SELECT pg_try_advisory_xact_lock(hashtextextended(
                  length(?1::text) || '/' || ?1::text || '/' || ?2::text, '{t}'::regclass::oid::bigint)) AS free
          ), arrived AS (
-             INSERT INTO {t} ({new}, state, last_attempt_at, locked_until, owner, claim_no)
-             SELECT {new_values}, 1, {@created_at}, {@visible_at}, {@owner}, 1
-             FROM twin WHERE free AND {durable} IS NOT NULL
+             INSERT INTO {t} ({new}, born) SELECT {new_values}, 1 FROM twin WHERE free AND {durable} IS NOT NULL
              ON CONFLICT (source, message_id) DO NOTHING RETURNING seq
+         ), lease AS (
+             INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
+             SELECT {@created_at}, {@visible_at}, seq, seq, 1 FROM arrived RETURNING no
+         ), held AS (
+             INSERT INTO {t}_held (seq, lease, owner, claim_no)
+             SELECT arrived.seq, lease.no, {@owner}, 1 FROM arrived, lease
          ) SELECT free::int, (SELECT seq FROM arrived) FROM twin",
     ),
     idle_poll: Some(concat!(
-        "SELECT (EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?2 AND ?1)
-                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at BETWEEN ?4 AND ?1))::int,
-                (EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
-                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at BETWEEN ?5 AND ?1))::int, ",
+        "SELECT (EXISTS (SELECT 1 FROM {outbox}_line WHERE crashes = 0 AND visible_at BETWEEN ?2 AND ?1)
+                OR EXISTS (SELECT 1 FROM {outbox}_lease WHERE until BETWEEN ?4 AND ?1))::int,
+                (EXISTS (SELECT 1 FROM {inbox}_line WHERE crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
+                OR EXISTS (SELECT 1 FROM {inbox}_lease WHERE until BETWEEN ?5 AND ?1))::int, ",
         read_only!()
     )),
 };

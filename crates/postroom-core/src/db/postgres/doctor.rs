@@ -26,6 +26,7 @@ const JUDGES: &[Judge] = &[
     version,
     standby,
     schema::is_there,
+    schema::places,
     server::clock,
     times::ahead,
     fsync,

@@ -76,6 +76,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema: include_str!("schema/0001_init.sql"),
     schema_each: Some(include_str!("schema/0001_each.sql")),
     create_schema: None,
+    secure: None,
     schema_drop: None,
     schema_version: 2,
     fence: Fence { one: "state = 1 AND owner = ?2 AND claim_no = ?3", each: None },

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::rows::{int, number, outbox_row, text};
+use super::write_back::moved_meanwhile;
 use super::{Session, SqlVerbs};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
@@ -203,8 +204,13 @@ impl SqlVerbs {
             Extend::Answered(sql) => {
                 let rows: Vec<_> = sorted.into_iter().map(Self::fence).collect();
                 for extend in sql.for_rows(&rows, &until) {
-                    let read = |row: &dyn Row| Ok((number(row, 0)?, number(row, 1)?));
-                    held.extend(session.query(&extend, read).await?);
+                    let read = |row: &dyn Row| Ok((number(row, 0)?, number(row, 1)?, number(row, 2)? == 1));
+                    for (seq, claim_no, is_renewed) in session.query(&extend, read).await? {
+                        if !is_renewed {
+                            return Err(moved_meanwhile());
+                        }
+                        held.insert((seq, claim_no));
+                    }
                 }
             }
         }

@@ -186,9 +186,7 @@ impl SqlVerbs {
         };
         let asked = monotonic();
         let mut claimed = session.query(&claim, read).await?;
-        // An update returns rows in no particular order.
-        claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
-        let first = claimed.first().map(|(at, _)| *at);
+        let first = in_order(&mut claimed);
         match (&request.topics, first) {
             _ if request.suspects => {}
             (Some(topics), _) => {
@@ -269,6 +267,12 @@ impl SqlVerbs {
     pub(super) fn fence(lease: &crate::queue::Lease) -> Vec<Value> {
         vec![int(lease.seq), uuid(Some(lease.owner.as_uuid())), int(lease.claim_no)]
     }
+}
+
+/// Sorts rows by their positions, because a claim returns them in no particular order. Returns the first position.
+pub(super) fn in_order(claimed: &mut [(Timestamp, Claimed)]) -> Option<Timestamp> {
+    claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
+    claimed.first().map(|(at, _)| *at)
 }
 
 /// Returns the part of the queue that a claim takes from.

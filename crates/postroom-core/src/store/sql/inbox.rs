@@ -1,6 +1,7 @@
 //! The verbs of the inbox only.
 
 use super::rows::{hash_value, inbox_row, int, text};
+use super::write_back::moved_meanwhile;
 use super::{Change, Record, Session, SqlVerbs, Statement};
 use crate::message::{ContentHash, InboxKey, Incoming};
 use crate::queue::{Queue, State};
@@ -91,7 +92,10 @@ impl SqlVerbs {
         }
         if processing {
             let begin = self.statements.inbox_alone.begin.with(vec![int(record.seq), int(now.as_micros())]);
-            return Ok(session.execute(&begin).await?.rows > 0);
+            return match session.execute(&begin).await?.rows {
+                0 if self.statements.checks_saves => Err(moved_meanwhile()),
+                rows => Ok(rows > 0),
+            };
         }
         let failure = mark.failure().filter(|_| !is_ours).map(|failure| (None, failure));
         self.write_back(session, Queue::Inbox, &[Change { record, was, claim_no, failure }], now).await?;

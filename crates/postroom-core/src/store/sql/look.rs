@@ -3,12 +3,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::claim::Taken;
-use super::rows::{int, moment};
+use super::claim::{Taken, in_order};
+use super::rows::{self, int, moment, read_claimed};
 use super::scan_start::{Lines, Look};
 use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
 use crate::sql::Row;
+use crate::sql::columns::{looked, message};
 use crate::sql::plans::Claim;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
@@ -80,6 +81,52 @@ impl SqlVerbs {
         Ok(first)
     }
 
+    /// Claims with one statement, outside any other transaction. It looks too if it finds nothing and the database can
+    /// do both at once.
+    async fn claim_or_look(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<(Option<Claims>, Option<Looked>)> {
+        let Claim::AtOnce { take_or_look: Some(take_or_look), .. } = &self.statements.of(queue).claim else {
+            return Ok((self.autocommit_claim(session, queue, request, now).await?, None));
+        };
+        let (start, asked) = (self.scan_start(queue), monotonic());
+        let begin = start.begin(asked);
+        let look = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
+        let mut values = self.claim_values(request, now, start.from());
+        // It selects no topics.
+        values.truncate(7);
+        values.extend(look);
+        let (owner, until) = (request.owner, self.late(now).plus(request.lease));
+        let mut looked = None;
+        let read = |row: &dyn Row| {
+            if row.int(message::SEQ)?.is_none() {
+                let [ready, leased, expiring] = [looked::READY, looked::LEASED, looked::EXPIRING];
+                looked = Some(Looked {
+                    ready: moment(row, ready)?,
+                    leased: moment(row, leased)?,
+                    expiring: moment(row, expiring)?,
+                });
+                return Ok(None);
+            }
+            let claimed = read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?;
+            Ok(Some((rows::claimed_at(row)?, claimed)))
+        };
+        let found = session.query(&take_or_look.with(values), read).await?;
+        let mut claimed: Vec<_> = found.into_iter().flatten().collect();
+        if let Some(first) = in_order(&mut claimed) {
+            start.raise(first);
+            let claimed = claimed.into_iter().map(|(_, claimed)| claimed).collect();
+            return Ok((Some(Claims { claimed, next_at: None, reaped: Reaped::default() }), None));
+        }
+        let looked = looked.unwrap_or_default();
+        start.looked(Look { asked, took: asked.elapsed(), now }, begin, looked);
+        Ok((None, Some(looked)))
+    }
+
     /// Claims outside any transaction, with one or two statements that each commit. Returns `None` if it takes more.
     pub(crate) async fn claim_briefly(
         &self,
@@ -101,13 +148,17 @@ impl SqlVerbs {
         if request.is_special() {
             return if claims_first { self.autocommit_claim(session, queue, request, now).await } else { Ok(None) };
         }
-        if claims_first {
-            let claims = self.autocommit_claim(session, queue, request, now).await?;
-            if claims.is_some() {
-                return Ok(claims);
-            }
+        let (claims, looked) = match claims_first {
+            true => self.claim_or_look(session, queue, request, now).await?,
+            false => (None, None),
+        };
+        if claims.is_some() {
+            return Ok(claims);
         }
-        let looked = self.look(session, queue, now).await?;
+        let looked = match looked {
+            Some(looked) => looked,
+            None => self.look(session, queue, now).await?,
+        };
         let early = self.early(now);
         let is_more = looked.is_over(early) || looked.is_expired(early);
         match (looked.ready.filter(|_| looked.is_ready(now)), take) {

@@ -76,7 +76,7 @@ impl SqlVerbs {
             changes.iter().map(|change| saved_row(&change.record, change.claim_no, change.was)).collect();
         let saved = self.write_rows(session, save, &rows, &[]).await?;
         if self.statements.checks_saves && saved < changes.len() as u64 {
-            return Err(Error::new(ErrorKind::NotCommitted, "another transaction changed a row at the same moment"));
+            return Err(moved_meanwhile());
         }
         if let (1.., Some(topic)) = (saved, &self.dead_letter_topic) {
             let news = changes.iter().filter_map(|change| change.record.obituary(queue, change.was, topic));
@@ -111,4 +111,9 @@ impl SqlVerbs {
         self.write_rows(session, trim, &rows, &[int(row_count(FAILURES_KEPT))]).await?;
         Ok(())
     }
+}
+
+/// Returns the error for a row that changed between reading and writing it. A retry reads it again.
+pub(super) fn moved_meanwhile() -> Error {
+    Error::new(ErrorKind::NotCommitted, "another transaction changed a row at the same moment")
 }

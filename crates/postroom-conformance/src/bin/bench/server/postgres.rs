@@ -50,8 +50,14 @@ impl Bed for Postgres {
 
     async fn finish_all(url: &str, name: &str) -> anyhow::Result<()> {
         let mut conn = PgConnection::connect(url).await?;
-        let done = "SET state = 2, visible_at = NULL, processed_at = created_at";
-        for sql in [format!("UPDATE bench_{name}.outbox {done}"), format!("VACUUM ANALYZE bench_{name}.outbox")] {
+        let table = format!("bench_{name}.outbox");
+        let done = format!("SELECT min(seq), max(seq), max(visible_at), 1 FROM {table}_line HAVING count(*) > 0");
+        for sql in [
+            format!("INSERT INTO {table}_done (from_seq, to_seq, at, no) {done}"),
+            format!("DELETE FROM {table}_line"),
+            format!("VACUUM ANALYZE {table}"),
+            format!("VACUUM ANALYZE {table}_line"),
+        ] {
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await?;
         }
         Ok(conn.close().await?)

@@ -57,7 +57,7 @@ macro_rules! sqlx_caller {
         impl Caller for Sqlx<sqlx::$database> {
             type Backend = crate::backends::$database;
             type Tx<'c> = Transaction<'c, sqlx::$database>;
-            const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox);
+            const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox, " CASCADE");
 
             async fn connect(stage: &Stage<crate::backends::$database>) -> anyhow::Result<Self> {
                 let mut conn = Self::options(stage)?.connect().await?;

@@ -40,7 +40,7 @@ impl HasPool for Sqlx08 {
 impl Caller for Sqlx08 {
     type Backend = Postgres;
     type Tx<'c> = PgTransaction<'c>;
-    const DROP_OUTBOX: &'static str = "DROP TABLE outbox";
+    const DROP_OUTBOX: &'static str = "DROP TABLE outbox CASCADE";
 
     async fn connect(stage: &Stage<Postgres>) -> anyhow::Result<Self> {
         let mut conn = Self::options(stage)?.connect().await?;

@@ -21,7 +21,7 @@ pub(super) struct TokioPostgres {
 impl Caller for TokioPostgres {
     type Backend = Postgres;
     type Tx<'c> = Transaction<'c>;
-    const DROP_OUTBOX: &'static str = "DROP TABLE outbox";
+    const DROP_OUTBOX: &'static str = "DROP TABLE outbox CASCADE";
 
     async fn connect(stage: &Stage<Postgres>) -> anyhow::Result<Self> {
         let mut config = Config::from_str(&servers::url(servers::POSTGRES))?;

@@ -14,18 +14,21 @@ pub(crate) const BEGIN_PLAIN: &str = concat!(
     ", ",
     durable!(),
     ", set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true),
+     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
      set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)"
 );
 /// The settings of connections that only run our own statements. The planner takes a queue that has grown since it was
 /// last analyzed for a short one: it would collect it as a bitmap and sort all of it, for fifty rows. Planning one of
 /// our statements takes longer than running it, so a plan is kept. A plan that was made while the table was empty must
-/// not scan the whole table later, so every statement uses an index. A statement that commits by itself runs at the
-/// isolation level that is named here.
+/// not scan the whole table later, so every statement uses an index, and joins look up one row after the other. A
+/// statement that commits by itself runs at the isolation level that is named here.
 ///
 /// They are requested when the connection is opened and never set afterwards: behind a pooler that was not declared, a
 /// setting would stay on a connection that other programs share.
-pub(crate) const FOR_VERBS: [(&str, &str); 5] = [
+pub(crate) const FOR_VERBS: [(&str, &str); 7] = [
     ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
     ("enable_seqscan", "off"),
     ("jit", "off"),
     ("plan_cache_mode", "force_generic_plan"),

@@ -35,10 +35,17 @@ pub(crate) const QUESTIONS: &[&str] = &[
     "SELECT told.queue || told.name, told.value
      FROM (SELECT CASE c.oid WHEN to_regclass('{outbox}') THEN 'outbox' ELSE 'inbox' END AS queue, c.*
            FROM pg_class AS c WHERE c.oid IN (to_regclass('{outbox}'), to_regclass('{inbox}'))) AS c
-     LEFT JOIN pg_stat_all_tables AS s ON s.relid = c.oid
+     -- The table of the messages, and those that say where they stand.
+     CROSS JOIN LATERAL (
+         SELECT sum(s.n_dead_tup) AS n_dead_tup, sum(s.n_live_tup) AS n_live_tup,
+                max(p.relpersistence::text) AS relpersistence -- 'u' comes after 'p'
+         FROM pg_class AS p LEFT JOIN pg_stat_all_tables AS s ON s.relid = p.oid
+         WHERE p.relnamespace = c.relnamespace AND p.relkind = 'r' AND p.relname IN (
+             c.relname, c.relname || '_line', c.relname || '_lease', c.relname || '_held', c.relname || '_done',
+             c.relname || '_trouble', c.relname || '_answer')) AS s
      CROSS JOIN LATERAL (VALUES
          (c.queue, '.dead_rows', s.n_dead_tup::text), (c.queue, '.live_rows', s.n_live_tup::text),
-         (c.queue, '.persistence', c.relpersistence::text),
+         (c.queue, '.persistence', s.relpersistence),
          (c.queue, '.autovacuum', (SELECT option_value FROM pg_options_to_table(c.reloptions)
                                    WHERE option_name = 'autovacuum_enabled'))) AS told (queue, name, value)",
 ];

@@ -1,175 +1,133 @@
 -- Postroom's tables on PostgreSQL. Times are microseconds since 1970 in UTC.
+--
+-- A message is written once. Where it stands is written elsewhere, in narrow tables, and it stands in one place:
+--   _line     it waits
+--   _held     it is in progress, under a lease that it shares with the other messages of the same claim
+--   _done     it is done; one row for a run of numbers
+--   _trouble  with a state above 0, it is dead, expired, dismissed, seen, handled elsewhere, or done by hand;
+--             with state 0, what happened to it before
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Every row is updated twice, when it is claimed and when it is acknowledged: the free space in each page takes the
--- second version, and vacuum runs early.
 
 {create_schema}
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    visible_at      bigint   DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    created_at      bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    claim_no        bigint   NOT NULL DEFAULT 0,
-    attempts        integer  NOT NULL DEFAULT 0,
-    crashes         integer  NOT NULL DEFAULT 0,
-    state           smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4 OR state = 7),
     id              uuid     NOT NULL,
     message_id      uuid,    -- null: the same as id
-    owner           uuid,
-    locked_until    bigint,
+    visible_at      bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, -- at first
+    created_at      bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     due_at          bigint,
-    next_attempt_at bigint,
     expires_at      bigint,
-    last_attempt_at bigint,
-    processed_at    bigint,
-    processed_by    uuid,
     max_attempts    integer,
+    born            smallint NOT NULL DEFAULT 0, -- the state in which it was written
     kind            text     NOT NULL DEFAULT 'Event',
     topic           text     NOT NULL,
-    payload         text     NOT NULL,
     destination     text,
-    headers         text,
     correlation_id  text,
-    last_error      text,
-    response        text,
-    dismissed_by    text,
-    dismissed_why   text
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
-        autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+    headers         text,
+    payload         text     NOT NULL
+);
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox_name}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {outbox_name}_ready ON {outbox} (visible_at, seq) WHERE state = 0;
--- Suspects are tried separately from the rest.
-CREATE INDEX IF NOT EXISTS {outbox_name}_suspects ON {outbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
-CREATE INDEX IF NOT EXISTS {outbox_name}_leased ON {outbox} (visible_at, seq) WHERE state = 1;
-CREATE INDEX IF NOT EXISTS {outbox_name}_done ON {outbox} (processed_at) WHERE state = 2;
-CREATE INDEX IF NOT EXISTS {outbox_name}_dead ON {outbox} (seq) WHERE state = 3;
-CREATE INDEX IF NOT EXISTS {outbox_name}_expired ON {outbox} (seq) WHERE state = 4;
-CREATE INDEX IF NOT EXISTS {outbox_name}_dismissed ON {outbox} (processed_at) WHERE state = 7;
-CREATE INDEX IF NOT EXISTS {outbox_name}_expiring ON {outbox} (expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
--- Dead letters whose time to live is not over yet.
-CREATE INDEX IF NOT EXISTS {outbox_name}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
-
-CREATE TABLE IF NOT EXISTS {outbox}_failures (
-    no      bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    seq     bigint  NOT NULL,
-    at      bigint  NOT NULL,
-    attempt integer NOT NULL,
-    worker  uuid,
-    error   text,
-    code    text
-);
-
-CREATE INDEX IF NOT EXISTS {outbox_name}_failures_seq ON {outbox}_failures (seq, no);
-
--- Destinations and handlers that are held because they failed.
-CREATE TABLE IF NOT EXISTS {outbox}_holds (
-    kind     text   NOT NULL COLLATE "C", -- service or topic
-    name     text   NOT NULL COLLATE "C",
-    owner    uuid   NOT NULL,
-    since    bigint NOT NULL,
-    tried_at bigint NOT NULL,
-    code     text,
-    why      text,
-    PRIMARY KEY (kind, name, owner)
-);
-
--- Actions of operators: who, what, how many messages, and why.
-CREATE TABLE IF NOT EXISTS {outbox}_audit (
-    act      uuid   NOT NULL,
-    what     text   NOT NULL,
-    messages bigint NOT NULL,
-    at       bigint NOT NULL,
-    who      text   NOT NULL,
-    why      text,
-    chosen   text,
-    PRIMARY KEY (act, what)
-);
 
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    visible_at      bigint,
-    created_at      bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    last_seen_at    bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    claim_no        bigint   NOT NULL DEFAULT 0,
-    attempts        integer  NOT NULL DEFAULT 0,
-    crashes         integer  NOT NULL DEFAULT 0,
-    state           smallint NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 7),
-    owner           uuid,
-    locked_until    bigint,
-    due_at          bigint,
-    next_attempt_at bigint,
-    expires_at      bigint,
-    last_attempt_at bigint,
-    processed_at    bigint,
-    processed_by    uuid,
-    max_attempts    integer,
     source          text     NOT NULL COLLATE "C",
     message_id      text     NOT NULL COLLATE "C",
+    visible_at      bigint,  -- at first; null if the message was only seen
+    created_at      bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    last_seen_at    bigint   NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, -- this content
+    due_at          bigint,
+    expires_at      bigint,
+    max_attempts    integer,
+    born            smallint NOT NULL DEFAULT 5,
     kind            text     NOT NULL DEFAULT 'Event',
     topic           text     NOT NULL DEFAULT '',
-    payload         text     NOT NULL DEFAULT '',
-    hash            bytea, -- the name of the algorithm, a colon, the digest
-    headers         text,
+    hash            bytea,   -- the name of the algorithm, a colon, the digest
     correlation_id  text,
-    last_error      text,
-    response        text,
-    dismissed_by    text,
-    dismissed_why   text
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
-        autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+    headers         text,
+    payload         text     NOT NULL DEFAULT ''
+);
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_name}_key ON {inbox} (source, message_id);
-CREATE INDEX IF NOT EXISTS {inbox_name}_ready ON {inbox} (visible_at, seq) WHERE state = 0;
--- Suspects are tried separately from the rest.
-CREATE INDEX IF NOT EXISTS {inbox_name}_suspects ON {inbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
-CREATE INDEX IF NOT EXISTS {inbox_name}_leased ON {inbox} (visible_at, seq) WHERE state = 1;
-CREATE INDEX IF NOT EXISTS {inbox_name}_done ON {inbox} (processed_at) WHERE state = 2;
-CREATE INDEX IF NOT EXISTS {inbox_name}_dead ON {inbox} (seq) WHERE state = 3;
-CREATE INDEX IF NOT EXISTS {inbox_name}_expired ON {inbox} (seq) WHERE state = 4;
-CREATE INDEX IF NOT EXISTS {inbox_name}_dismissed ON {inbox} (processed_at) WHERE state = 7;
-CREATE INDEX IF NOT EXISTS {inbox_name}_expiring ON {inbox} (expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
--- Dead letters whose time to live is not over yet.
-CREATE INDEX IF NOT EXISTS {inbox_name}_lapsing ON {inbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
--- Seen, or handled outside the queue.
-CREATE INDEX IF NOT EXISTS {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 
-CREATE TABLE IF NOT EXISTS {inbox}_failures (
-    no      bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    seq     bigint  NOT NULL,
-    at      bigint  NOT NULL,
-    attempt integer NOT NULL,
-    worker  uuid,
-    error   text,
-    code    text
+-- Messages that arrived again: when that was, and their hash if the first arrival had none.
+CREATE TABLE IF NOT EXISTS {inbox}_seen (
+    seq  bigint PRIMARY KEY,
+    at   bigint NOT NULL,
+    hash bytea
 );
 
-CREATE INDEX IF NOT EXISTS {inbox_name}_failures_seq ON {inbox}_failures (seq, no);
+{each}
+-- Whether a message is only known at this moment, whatever the statement that asks has seen before. It stays so until
+-- the transaction ends.
+CREATE OR REPLACE FUNCTION {inbox}_is_seen(bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $is_seen$
+BEGIN
+    PERFORM 1 FROM {inbox}_trouble WHERE seq = $1 AND state = 5 FOR UPDATE;
+    RETURN FOUND;
+END
+$is_seen$;
 
--- Destinations and handlers that are held because they failed.
-CREATE TABLE IF NOT EXISTS {inbox}_holds (
-    kind     text   NOT NULL COLLATE "C", -- service or topic
-    name     text   NOT NULL COLLATE "C",
-    owner    uuid   NOT NULL,
-    since    bigint NOT NULL,
-    tried_at bigint NOT NULL,
-    code     text,
-    why      text,
-    PRIMARY KEY (kind, name, owner)
-);
+-- The content of a message arrives that was only known.
+CREATE OR REPLACE FUNCTION {inbox}_accepted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $accepted$
+BEGIN
+    UPDATE {inbox}_trouble SET state = 0, at = NULL, visible_at = NULL, expires_at = NEW.expires_at
+    WHERE seq = NEW.seq AND state = 5;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the message changed at the same moment' USING ERRCODE = 'serialization_failure';
+    END IF;
+    INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
+    SELECT NEW.visible_at, NEW.seq, '=' || NEW.topic, NEW.expires_at, crashes, claims, octet_length(NEW.payload)
+    FROM {inbox}_trouble WHERE seq = NEW.seq;
+    RETURN NULL;
+END
+$accepted$;
 
--- Actions of operators: who, what, how many messages, and why.
-CREATE TABLE IF NOT EXISTS {inbox}_audit (
-    act      uuid   NOT NULL,
-    what     text   NOT NULL,
-    messages bigint NOT NULL,
-    at       bigint NOT NULL,
-    who      text   NOT NULL,
-    why      text,
-    chosen   text,
-    PRIMARY KEY (act, what)
-);
+REVOKE EXECUTE ON FUNCTION {inbox}_accepted() FROM PUBLIC;
+DROP TRIGGER IF EXISTS {inbox_name}_accepted ON {inbox};
+CREATE TRIGGER {inbox_name}_accepted AFTER UPDATE OF visible_at ON {inbox} FOR EACH ROW
+WHEN (OLD.visible_at IS NULL AND NEW.visible_at IS NOT NULL) EXECUTE FUNCTION {inbox}_accepted();
+
+-- New content arrived: earlier arrivals no longer count.
+CREATE OR REPLACE FUNCTION {inbox}_replaced() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $replaced$
+BEGIN
+    DELETE FROM {inbox}_seen WHERE seq = NEW.seq;
+    RETURN NULL;
+END
+$replaced$;
+
+REVOKE EXECUTE ON FUNCTION {inbox}_replaced() FROM PUBLIC;
+DROP TRIGGER IF EXISTS {inbox_name}_replaced ON {inbox};
+CREATE TRIGGER {inbox_name}_replaced AFTER UPDATE OF last_seen_at ON {inbox} FOR EACH ROW
+EXECUTE FUNCTION {inbox}_replaced();
+
+-- Messages that are only known are deleted by the time of their last arrival.
+CREATE OR REPLACE FUNCTION {inbox}_again() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $again$
+BEGIN
+    UPDATE {inbox}_trouble SET at = NEW.at WHERE seq = NEW.seq AND state IN (5, 6);
+    RETURN NULL;
+END
+$again$;
+
+REVOKE EXECUTE ON FUNCTION {inbox}_again() FROM PUBLIC;
+DROP TRIGGER IF EXISTS {inbox_name}_again ON {inbox}_seen;
+CREATE TRIGGER {inbox_name}_again AFTER INSERT OR UPDATE ON {inbox}_seen FOR EACH ROW
+EXECUTE FUNCTION {inbox}_again();
+
+CREATE OR REPLACE FUNCTION {inbox}_forgotten() RETURNS trigger LANGUAGE plpgsql AS $forgotten$
+BEGIN
+    DELETE FROM {inbox}_seen WHERE seq IN (SELECT seq FROM deleted);
+    RETURN NULL;
+END
+$forgotten$;
+
+DROP TRIGGER IF EXISTS {inbox_name}_forgotten ON {inbox};
+CREATE TRIGGER {inbox_name}_forgotten AFTER DELETE ON {inbox} REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT
+EXECUTE FUNCTION {inbox}_forgotten();
 
 -- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
@@ -301,7 +259,7 @@ CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 $enqueue$;
 
-CREATE TABLE IF NOT EXISTS {s}postroom_schema (
+{secure}CREATE TABLE IF NOT EXISTS {s}postroom_schema (
     outbox        text   NOT NULL,
     inbox         text   NOT NULL,
     version       bigint NOT NULL,
@@ -309,5 +267,5 @@ CREATE TABLE IF NOT EXISTS {s}postroom_schema (
     PRIMARY KEY (outbox, inbox)
 );
 
-INSERT INTO {s}postroom_schema AS s (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 1)
+INSERT INTO {s}postroom_schema AS s (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 2)
 ON CONFLICT (outbox, inbox) DO UPDATE SET version = excluded.version WHERE s.version < excluded.version;

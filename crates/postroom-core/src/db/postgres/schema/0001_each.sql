@@ -1,0 +1,343 @@
+-- Waiting messages. place: = and the topic of one that is handled here, > and the destination of one that is sent.
+-- A row is written and deleted, never updated, so vacuum runs early and takes no lock to shorten the table.
+CREATE TABLE IF NOT EXISTS {t}_line (
+    visible_at bigint  NOT NULL,
+    seq        bigint  NOT NULL,
+    expires_at bigint,
+    crashes    integer NOT NULL DEFAULT 0,
+    claims     integer NOT NULL DEFAULT 0, -- how often the message has been claimed
+    bytes      integer NOT NULL,           -- of its payload
+    place      text    NOT NULL COLLATE "C",
+    PRIMARY KEY (visible_at, seq)
+) WITH ({hot});
+
+-- Suspects are tried separately from the rest.
+CREATE INDEX IF NOT EXISTS {n}_suspects ON {t}_line (visible_at, seq) WHERE crashes > 0;
+CREATE INDEX IF NOT EXISTS {n}_expiring ON {t}_line (expires_at) WHERE expires_at IS NOT NULL;
+
+-- One lease for all n messages of a claim, whose numbers are between the first and the last.
+CREATE TABLE IF NOT EXISTS {t}_lease (
+    no        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at        bigint,
+    until     bigint NOT NULL,
+    first_seq bigint NOT NULL,
+    last_seq  bigint NOT NULL,
+    n         integer NOT NULL
+) WITH ({hot});
+
+CREATE INDEX IF NOT EXISTS {n}_until ON {t}_lease (until);
+
+-- Messages in progress. Whoever settles a message deletes its row, with the same owner and claim number.
+CREATE TABLE IF NOT EXISTS {t}_held (
+    seq      bigint  PRIMARY KEY,
+    lease    bigint  NOT NULL,
+    owner    uuid,
+    claim_no integer NOT NULL
+) WITH (fillfactor = 90, {hot});
+
+CREATE TABLE IF NOT EXISTS {t}_done (
+    from_seq   bigint  PRIMARY KEY,
+    to_seq     bigint  NOT NULL,
+    at         bigint  NOT NULL,
+    claimed_at bigint,
+    by         uuid,
+    no         integer NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS {n}_done_at ON {t}_done (at);
+
+CREATE TABLE IF NOT EXISTS {t}_trouble (
+    seq             bigint   PRIMARY KEY,
+    at              bigint,  -- when it entered its state; when it arrived last, if it is only known
+    visible_at      bigint,  -- while it waits, instead of the message's own
+    expires_at      bigint,  -- instead of the message's own
+    next_attempt_at bigint,
+    last_attempt_at bigint,
+    by              uuid,
+    attempts        integer  NOT NULL DEFAULT 0,
+    crashes         integer  NOT NULL DEFAULT 0,
+    claims          integer  NOT NULL DEFAULT 0,
+    state           smallint NOT NULL DEFAULT 0,
+    last_error      text,
+    dismissed_by    text,
+    dismissed_why   text
+) WITH (fillfactor = 80, {hot});
+
+CREATE INDEX IF NOT EXISTS {n}_ended ON {t}_trouble (state, seq) WHERE state > 0;
+CREATE INDEX IF NOT EXISTS {n}_old ON {t}_trouble (state, at) WHERE state > 0;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {n}_lapsing ON {t}_trouble (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {t}_answer (
+    seq      bigint PRIMARY KEY,
+    response text   NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS {t}_failures (
+    no      bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    seq     bigint  NOT NULL,
+    at      bigint  NOT NULL,
+    attempt integer NOT NULL,
+    worker  uuid,
+    error   text,
+    code    text
+);
+
+CREATE INDEX IF NOT EXISTS {n}_failures_seq ON {t}_failures (seq, no);
+
+-- Destinations and handlers that are held because they failed.
+CREATE TABLE IF NOT EXISTS {t}_holds (
+    kind     text   NOT NULL COLLATE "C", -- service or topic
+    name     text   NOT NULL COLLATE "C",
+    owner    uuid   NOT NULL,
+    since    bigint NOT NULL,
+    tried_at bigint NOT NULL,
+    code     text,
+    why      text,
+    PRIMARY KEY (kind, name, owner)
+);
+
+-- Actions of operators: who, what, how many messages, and why.
+CREATE TABLE IF NOT EXISTS {t}_audit (
+    act      uuid   NOT NULL,
+    what     text   NOT NULL,
+    messages bigint NOT NULL,
+    at       bigint NOT NULL,
+    who      text   NOT NULL,
+    why      text,
+    chosen   text,
+    PRIMARY KEY (act, what)
+);
+
+-- Every message with its state, for a message by its number, id or key. An UPDATE of this view moves messages.
+-- OFFSET 0 keeps the planner from reading a table as a whole that it takes for empty: it looks up one row for each.
+CREATE OR REPLACE VIEW {t}_state AS
+SELECT {wide},
+    CASE WHEN l.seq IS NOT NULL THEN 0 WHEN h.seq IS NOT NULL THEN 1 WHEN t.state > 0 THEN t.state::integer
+         WHEN d.from_seq IS NOT NULL THEN 2 ELSE -1 END AS state, -- -1: it stands nowhere, and doctor reports it
+    CASE WHEN l.seq IS NOT NULL THEN l.visible_at ELSE e.until END AS visible_at,
+    coalesce(h.claim_no, d.no, t.claims, 0) AS claim_no, h.owner AS owner, e.until AS locked_until,
+    CASE WHEN h.seq IS NOT NULL THEN e.at WHEN d.from_seq IS NOT NULL THEN d.claimed_at
+         ELSE t.last_attempt_at END AS last_attempt_at,
+    CASE WHEN d.from_seq IS NOT NULL THEN d.at WHEN t.state IN (2, 3, 4, 7) THEN t.at END AS processed_at,
+    CASE WHEN d.from_seq IS NOT NULL THEN d.by WHEN t.state > 0 THEN t.by END AS processed_by,
+    a.response
+FROM {t} AS m{beside}
+    LEFT JOIN LATERAL (SELECT * FROM {t}_line AS x
+                       WHERE x.visible_at = coalesce(t.visible_at, m.visible_at) AND x.seq = m.seq OFFSET 0) AS l
+        ON true
+    LEFT JOIN LATERAL (SELECT * FROM {t}_held AS x WHERE x.seq = m.seq OFFSET 0) AS h ON true
+    LEFT JOIN LATERAL (SELECT * FROM {t}_lease AS x WHERE x.no = h.lease OFFSET 0) AS e ON true
+    LEFT JOIN LATERAL (SELECT * FROM {t}_done AS r WHERE r.from_seq <= m.seq ORDER BY r.from_seq DESC LIMIT 1) AS d
+        ON d.to_seq >= m.seq;
+
+-- The same messages, for those in one state.
+CREATE OR REPLACE VIEW {t}_by_state AS
+SELECT {wide}, 0 AS state, l.visible_at, l.claims AS claim_no, NULL::uuid AS owner, NULL::bigint AS locked_until,
+    t.last_attempt_at, NULL::bigint AS processed_at, NULL::uuid AS processed_by, a.response
+FROM {t}_line AS l
+    CROSS JOIN LATERAL (SELECT * FROM {t} AS x WHERE x.seq = l.seq OFFSET 0) AS m{beside}
+UNION ALL
+SELECT {wide}, 1, e.until, h.claim_no, h.owner, e.until, e.at, NULL, NULL, a.response
+FROM {t}_lease AS e{under_it}
+    CROSS JOIN LATERAL (SELECT * FROM {t} AS x WHERE x.seq = h.seq OFFSET 0) AS m{beside}
+UNION ALL
+SELECT {wide}, 2, NULL, d.no, NULL, NULL, d.claimed_at, d.at, d.by, a.response
+FROM {t}_done AS d
+    CROSS JOIN LATERAL (SELECT * FROM {t} AS x WHERE x.seq BETWEEN d.from_seq AND d.to_seq OFFSET 0) AS m{beside}
+UNION ALL
+SELECT {wide_ended}, t.state, NULL, t.claims, NULL, NULL, t.last_attempt_at,
+    CASE WHEN t.state IN (2, 3, 4, 7) THEN t.at END, t.by, a.response
+FROM {t}_trouble AS t
+    CROSS JOIN LATERAL (SELECT * FROM {t} AS x WHERE x.seq = t.seq OFFSET 0) AS m{beside_ended}
+WHERE t.state > 0;
+
+-- Messages that do not stand in exactly one place, runs that overlap, and places without a message. It is always empty.
+CREATE OR REPLACE VIEW {t}_misplaced AS
+SELECT * FROM (
+    SELECT m.seq, (l.seq IS NOT NULL)::integer + (h.seq IS NOT NULL)::integer + (d.from_seq IS NOT NULL)::integer
+        + coalesce(t.state > 0, false)::integer AS places
+    FROM {t} AS m
+        LEFT JOIN {t}_trouble AS t ON t.seq = m.seq
+        LEFT JOIN {t}_line AS l ON l.visible_at = coalesce(t.visible_at, m.visible_at) AND l.seq = m.seq
+        LEFT JOIN {t}_held AS h ON h.seq = m.seq
+        LEFT JOIN LATERAL (SELECT * FROM {t}_done AS r WHERE r.from_seq <= m.seq ORDER BY r.from_seq DESC LIMIT 1) AS d
+            ON d.to_seq >= m.seq) AS found
+WHERE places <> 1
+UNION ALL
+SELECT d.from_seq, 2 FROM {t}_done AS d
+WHERE EXISTS (SELECT 1 FROM {t}_done AS o WHERE o.from_seq > d.from_seq AND o.from_seq <= d.to_seq)
+UNION ALL
+SELECT d.from_seq, 0 FROM {t}_done AS d
+WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq BETWEEN d.from_seq AND d.to_seq)
+UNION ALL
+SELECT l.seq, 0 FROM {t}_line AS l
+WHERE NOT EXISTS (SELECT 1 FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq
+                  WHERE m.seq = l.seq AND coalesce(t.visible_at, m.visible_at) = l.visible_at)
+UNION ALL
+SELECT h.seq, 0 FROM {t}_held AS h
+WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = h.seq)
+   OR NOT EXISTS (SELECT 1 FROM {t}_lease AS e
+                  WHERE e.no = h.lease AND h.seq BETWEEN e.first_seq AND e.last_seq)
+UNION ALL
+SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq);
+
+-- A new message waits, or is only known. Whoever may insert messages needs no right on the other tables.
+CREATE OR REPLACE FUNCTION {t}_entered() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $entered$
+BEGIN
+    INSERT INTO {t}_line (visible_at, seq, place, expires_at, bytes)
+    SELECT visible_at, seq, {place}, expires_at, octet_length(payload) FROM entered WHERE born = 0;
+    IF EXISTS (SELECT 1 FROM entered WHERE born = 5) THEN
+        INSERT INTO {t}_trouble (seq, state, at, expires_at)
+        SELECT seq, 5, created_at, expires_at FROM entered WHERE born = 5;
+    END IF;
+    RETURN NULL;
+END
+$entered$;
+
+REVOKE EXECUTE ON FUNCTION {t}_entered() FROM PUBLIC; -- for this trigger alone
+DROP TRIGGER IF EXISTS {n}_entered ON {t};
+CREATE TRIGGER {n}_entered AFTER INSERT ON {t} REFERENCING NEW TABLE AS entered FOR EACH STATEMENT
+EXECUTE FUNCTION {t}_entered();
+
+-- Messages are deleted, and what belongs to them. A run of numbers keeps those that are left.
+CREATE OR REPLACE FUNCTION {t}_deleted() RETURNS trigger LANGUAGE plpgsql AS $deleted$
+DECLARE
+    gone bigint[] := ARRAY(SELECT seq FROM deleted);
+    runs bigint[];
+BEGIN
+    -- In the direction in which messages move, so that none gets past.
+    DELETE FROM {t}_line AS l USING deleted AS g LEFT JOIN {t}_trouble AS t ON t.seq = g.seq
+    WHERE l.visible_at = coalesce(t.visible_at, g.visible_at) AND l.seq = g.seq;
+    DELETE FROM {t}_held WHERE seq = ANY (gone);
+    LOOP
+        runs := ARRAY(
+            SELECT r.from_seq FROM unnest(gone) AS g (seq) CROSS JOIN LATERAL (
+                SELECT o.from_seq, o.to_seq FROM {t}_done AS o WHERE o.from_seq <= g.seq
+                ORDER BY o.from_seq DESC LIMIT 1) AS r
+            WHERE r.to_seq >= g.seq);
+        EXIT WHEN runs = '{}';
+        WITH cut AS (
+            DELETE FROM {t}_done WHERE from_seq = ANY (runs) RETURNING *
+        ), ends AS (
+            SELECT c.*, g.seq FROM cut AS c JOIN unnest(gone) AS g (seq) ON g.seq BETWEEN c.from_seq AND c.to_seq
+            UNION ALL SELECT c.*, c.to_seq + 1 FROM cut AS c
+        ), pieces AS (
+            SELECT lag(seq, 1, from_seq - 1) OVER (PARTITION BY from_seq ORDER BY seq) + 1 AS first, seq - 1 AS last,
+                ends.*
+            FROM ends
+        )
+        INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at)
+        SELECT first, last, no, at, by, claimed_at FROM pieces WHERE first <= last;
+    END LOOP;
+    DELETE FROM {t}_trouble WHERE seq = ANY (gone);
+    DELETE FROM {t}_answer WHERE seq = ANY (gone);
+    DELETE FROM {t}_failures WHERE seq = ANY (gone);
+    RETURN NULL;
+END
+$deleted$;
+
+DROP TRIGGER IF EXISTS {n}_deleted ON {t};
+CREATE TRIGGER {n}_deleted AFTER DELETE ON {t} REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT
+EXECUTE FUNCTION {t}_deleted();
+
+-- A message moves: it leaves where it stands and is written where it goes. If it is no longer where it was found,
+-- nothing happens, and no row is counted.
+CREATE OR REPLACE FUNCTION {t}_moved() RETURNS trigger LANGUAGE plpgsql AS $moved$
+DECLARE
+    run {t}_done%ROWTYPE;
+    lease_no bigint;
+    left_lease bigint;
+    -- It stays where it is, and something else changes.
+    stays boolean := OLD.state = NEW.state AND OLD.state IN (1, 2) AND OLD.claim_no = NEW.claim_no
+        AND OLD.owner IS NOT DISTINCT FROM NEW.owner;
+    left_it boolean;
+BEGIN
+    IF stays AND OLD.state = 1 THEN
+        SELECT lease INTO left_lease FROM {t}_held
+        WHERE seq = OLD.seq AND claim_no = OLD.claim_no AND owner IS NOT DISTINCT FROM OLD.owner FOR UPDATE;
+        left_it := FOUND;
+    ELSIF stays THEN
+        -- One after the other, and not while it is deleted.
+        PERFORM 1 FROM {t} WHERE seq = OLD.seq FOR NO KEY UPDATE;
+        left_it := EXISTS (SELECT 1 FROM {t}_state
+                           WHERE seq = OLD.seq AND state = 2 AND response IS NOT DISTINCT FROM OLD.response);
+    ELSIF OLD.state = 0 THEN
+        DELETE FROM {t}_line WHERE visible_at = OLD.visible_at AND seq = OLD.seq AND claims = OLD.claim_no;
+        left_it := FOUND;
+    ELSIF OLD.state = 1 THEN
+        DELETE FROM {t}_held
+        WHERE seq = OLD.seq AND claim_no = OLD.claim_no AND owner IS NOT DISTINCT FROM OLD.owner
+        RETURNING lease INTO left_lease;
+        left_it := FOUND;
+        DELETE FROM {t}_lease WHERE no = left_lease AND n = 1;
+    ELSE
+        PERFORM 1 FROM {t}_trouble
+        WHERE seq = OLD.seq AND state = OLD.state AND attempts = OLD.attempts AND claims = OLD.claim_no FOR UPDATE;
+        left_it := FOUND;
+        WHILE OLD.state = 2 AND NOT left_it LOOP
+            SELECT * INTO run FROM {t}_done WHERE from_seq <= OLD.seq ORDER BY from_seq DESC LIMIT 1;
+            EXIT WHEN NOT FOUND OR run.to_seq < OLD.seq;
+            DELETE FROM {t}_done WHERE from_seq = run.from_seq AND to_seq = run.to_seq;
+            left_it := FOUND;
+            IF left_it THEN
+                INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at)
+                SELECT p.first, p.last, run.no, run.at, run."by", run.claimed_at
+                FROM (VALUES (run.from_seq, OLD.seq - 1), (OLD.seq + 1, run.to_seq)) AS p (first, last)
+                WHERE p.first <= p.last;
+            END IF;
+        END LOOP;
+    END IF;
+    IF NOT left_it THEN
+        RETURN NULL;
+    END IF;
+    -- It is not being deleted.
+    PERFORM 1 FROM {t} WHERE seq = OLD.seq FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    IF OLD.due_at IS DISTINCT FROM NEW.due_at OR OLD.created_at <> NEW.created_at THEN
+        UPDATE {t} SET due_at = NEW.due_at, created_at = NEW.created_at WHERE seq = OLD.seq;
+    END IF;
+    IF NOT stays THEN
+        INSERT INTO {t}_trouble AS t (seq, state, at, by, attempts, crashes, claims, visible_at, next_attempt_at,
+            last_attempt_at, expires_at, last_error, dismissed_by, dismissed_why)
+        VALUES (OLD.seq, CASE WHEN NEW.state > 1 THEN NEW.state ELSE 0 END, NEW.processed_at, NEW.processed_by,
+            NEW.attempts, NEW.crashes, NEW.claim_no, CASE WHEN NEW.state = 0 THEN NEW.visible_at END,
+            NEW.next_attempt_at, NEW.last_attempt_at, NEW.expires_at, NEW.last_error, NEW.dismissed_by,
+            NEW.dismissed_why)
+        ON CONFLICT (seq) DO UPDATE SET state = excluded.state,
+            at = CASE WHEN excluded.state IN (5, 6) THEN t.at ELSE excluded.at END,
+            by = excluded.by, attempts = excluded.attempts, crashes = excluded.crashes, claims = excluded.claims,
+            visible_at = excluded.visible_at, next_attempt_at = excluded.next_attempt_at,
+            last_attempt_at = excluded.last_attempt_at, expires_at = excluded.expires_at,
+            last_error = excluded.last_error, dismissed_by = excluded.dismissed_by,
+            dismissed_why = excluded.dismissed_why;
+    END IF;
+    IF NEW.state = 0 THEN
+        INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
+        SELECT NEW.visible_at, seq, {place}, NEW.expires_at, NEW.crashes, NEW.claim_no, octet_length(payload)
+        FROM {t} WHERE seq = OLD.seq;
+    -- An answer changes nothing else: the lease may have been renewed since it was read.
+    ELSIF NEW.state = 1 AND (NOT stays OR NEW.response IS NOT DISTINCT FROM OLD.response) THEN
+        INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
+        VALUES (NEW.last_attempt_at, NEW.locked_until, OLD.seq, OLD.seq, 1) RETURNING no INTO lease_no;
+        UPDATE {t}_held SET lease = lease_no WHERE seq = OLD.seq AND stays;
+        DELETE FROM {t}_lease AS e WHERE e.no = left_lease AND stays AND NOT EXISTS (
+            SELECT 1 FROM {t}_held AS h WHERE h.seq BETWEEN e.first_seq AND e.last_seq AND h.lease = e.no);
+        INSERT INTO {t}_held (seq, lease, owner, claim_no)
+        SELECT OLD.seq, lease_no, NEW.owner, NEW.claim_no WHERE NOT stays;
+    END IF;
+    -- A settle keeps an answer that arrived while it was decided.
+    IF NEW.response IS DISTINCT FROM OLD.response AND (NEW.response IS NOT NULL OR OLD.state <> 1) THEN
+        DELETE FROM {t}_answer WHERE seq = OLD.seq;
+        INSERT INTO {t}_answer (seq, response) SELECT OLD.seq, NEW.response WHERE NEW.response IS NOT NULL;
+    END IF;
+    RETURN NEW;
+END
+$moved$;
+
+DROP TRIGGER IF EXISTS {n}_moved ON {t}_state;
+CREATE TRIGGER {n}_moved INSTEAD OF UPDATE ON {t}_state FOR EACH ROW EXECUTE FUNCTION {t}_moved();
+
