@@ -17,6 +17,7 @@ mod in_doubt;
 mod isolation;
 mod large;
 mod locked;
+mod moves;
 mod outage;
 mod own_tx;
 mod plans;
@@ -53,6 +54,7 @@ fn on_servers() -> Vec<Case> {
         isolation::CASES,
         plans::CASES,
         trips::CASES,
+        moves::CASES,
         upkeep::CASES,
         procedures::CASES,
         sessions::CASES,
