@@ -37,8 +37,7 @@ async fn an_old_snapshot_does_not_make_idle_claims_walk_all_that_passed(stage: &
     client.say(&insert).await?;
     let mut reader = stage.client().await?;
     reader.say(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT seq FROM {table} LIMIT 1")).await?;
-    let lease =
-        format!("INSERT INTO {table}_lease (until, first_seq, last_seq, n) SELECT 1, seq, seq, 1 FROM {table}");
+    let lease = format!("INSERT INTO {table}_lease (until, first_seq, last_seq, n) SELECT 1, seq, seq, 1 FROM {table}");
     let done = format!("INSERT INTO {table}_done (from_seq, to_seq, at, no) SELECT 1, max(seq), {at}, 1 FROM {table}");
     for passing in [format!("DELETE FROM {table}_line"), lease, format!("DELETE FROM {table}_lease"), done] {
         client.say(&passing).await?;
