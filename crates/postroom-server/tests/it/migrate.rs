@@ -110,7 +110,7 @@ fn several_programs_may_carry_it_over_at_once() {
 #[test]
 fn a_node_handles_each_message_of_an_old_file_once() {
     let desk = old_desk();
-    let mut up = desk.start(&["up", "--exec", "cat >> handled; echo >> handled"]);
+    let mut up = desk.start(&["up", "--exec", r#"echo "$(cat)" >> handled"#]);
     let handled = || {
         let text = std::fs::read_to_string(desk.path("handled")).unwrap_or_default();
         // The worker of this one vanished: it is tried again a little later.

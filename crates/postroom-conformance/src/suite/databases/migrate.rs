@@ -1,13 +1,14 @@
 //! Tables of an older version are carried to the newest, with everything in them.
 
 mod in_file;
+mod on_postgres;
 
 use postroom_testbed::{Age, Old, OldKind};
 
 use crate::case::Case;
 
 pub(super) fn cases() -> Vec<Case> {
-    [in_file::CASES].concat()
+    [in_file::CASES, on_postgres::CASES].concat()
 }
 
 const AGES: [Age; 2] = [Age::First, Age::Last];

@@ -15,8 +15,8 @@ SELECT coalesce(t.visible_at, m.visible_at), m.seq, {place}, w.expires_at, w.cra
 FROM {n}_v1 AS w JOIN {t} AS m ON m.seq = w.seq LEFT JOIN {t}_trouble AS t ON t.seq = w.seq
 WHERE w.state = 0;
 
-INSERT INTO {t}_lease (at, until, first_seq, last_seq)
-SELECT last_attempt_at, coalesce(locked_until, visible_at, first_at), seq, seq FROM {n}_v1 WHERE state = 1;
+INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
+SELECT last_attempt_at, coalesce(locked_until, visible_at, first_at), seq, seq, 1 FROM {n}_v1 WHERE state = 1;
 
 INSERT INTO {t}_held (seq, lease, owner, claim_no)
 SELECT w.seq, e.no, w.owner, w.claim_no FROM {n}_v1 AS w JOIN {t}_lease AS e ON e.first_seq = w.seq WHERE w.state = 1;
