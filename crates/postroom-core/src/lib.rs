@@ -72,7 +72,7 @@ pub use queue::{
     BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Place, Queue, Reaped,
     Settle, Settled, State, Topics, Whose,
 };
-pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
+pub use sql::{BlockingTx, Done, Migration, Statement, TableNames, Tx, Value};
 pub use store::questions;
 pub use store::{
     Act, Admission, Arrival, Audited, BoxFuture, ERROR_GROUP_CHARS, Failed, FailedGroup, Failure, Filter, HandledMark,

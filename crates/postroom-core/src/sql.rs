@@ -8,9 +8,11 @@ pub(crate) mod purge;
 pub(crate) mod questions;
 mod render;
 pub(crate) mod shared;
+pub(crate) mod steps;
 pub(crate) mod text;
 
 pub use names::TableNames;
+pub use steps::Migration;
 
 use std::future::Future;
 use std::sync::Arc;

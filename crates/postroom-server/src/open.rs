@@ -8,6 +8,7 @@ use postroom::mssql::{MssqlOptions, MssqlStore};
 use postroom::mysql::{MySqlOptions, MySqlStore};
 use postroom::postgres::{PostgresOptions, PostgresStore};
 use postroom::queue::WorkQueue;
+use postroom::sql::Migration;
 use postroom::sqlite::{SqliteOptions, SqliteStore};
 use postroom::store::Store;
 
@@ -100,14 +101,20 @@ pub(crate) async fn existing(database: &Database) -> Result<Opened> {
     }
 }
 
-/// Opens the database and brings its tables up to date.
-pub(crate) async fn migrated(database: &Database) -> Result<Opened> {
-    match database {
-        Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
-        Database::Postgres(url) => on_server(database, Box::pin(postgres(url, true))).await,
-        Database::MySql(url) => on_server(database, Box::pin(mysql(url, true))).await,
-        Database::Mssql(url) => on_server(database, Box::pin(mssql(url, true))).await,
+/// What it takes to bring the tables to a version, or to the newest one. With `change`, it is done.
+pub(crate) async fn migration(database: &Database, to: Option<i64>, change: bool) -> Result<Migration> {
+    macro_rules! way {
+        ($options:expr) => {
+            if change { Box::pin($options.migrate(to)).await } else { Box::pin($options.migration(to)).await }
+        };
     }
+    let way = match database {
+        Database::Sqlite(path) => return Ok(way!(SqliteOptions::new(path))?),
+        Database::Postgres(url) => way!(PostgresOptions::new(url)?),
+        Database::MySql(url) => way!(MySqlOptions::new(url)?),
+        Database::Mssql(url) => way!(MssqlOptions::new(url)?),
+    };
+    way.with_context(|| format!("cannot use {}", database.shown()))
 }
 
 /// Opens the file. Creates it and its tables if they are missing.

@@ -123,7 +123,10 @@ fn specific(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "the same command with --help, which lists the allowed values",
-        ErrorKind::Schema => "`postroom migrate`, which creates or updates the tables and changes nothing else",
+        ErrorKind::Schema => {
+            "`postroom migrate`, which creates or updates the tables and changes nothing else; if they are newer than \
+             this program, upgrade the program"
+        }
         ErrorKind::Unsupported => "another database: --db PATH, or --db URL for a server and a user that may use it",
         ErrorKind::Unavailable => {
             "again in a moment; another program may hold a lock, the disk may be full, or the server may be down"

@@ -19,6 +19,7 @@ mod install;
 mod keeper;
 mod mariadb;
 mod nats;
+mod old;
 mod pooler;
 mod port;
 mod postgres;
@@ -35,6 +36,7 @@ pub use engine::{Engine, Mode};
 #[cfg(feature = "fault")]
 pub use fault::{Counts, Fault, FaultProxy, Target};
 pub use install::install_package;
+pub use old::{Age, Old, OldKind};
 pub use pooler::Pooler;
 #[cfg(feature = "proxy")]
 pub use proxy::Proxy;

@@ -169,7 +169,7 @@ pub mod sql {
     //! Statements for a transaction of your own, on any driver.
 
     #[doc(inline)]
-    pub use postroom_core::{Begin, BlockingTx, Commit, Done, OutboxTx, Statement, TableNames, Tx, Value};
+    pub use postroom_core::{Begin, BlockingTx, Commit, Done, Migration, OutboxTx, Statement, TableNames, Tx, Value};
 }
 
 pub mod tenancy {

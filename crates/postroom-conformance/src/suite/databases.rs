@@ -17,6 +17,7 @@ mod in_doubt;
 mod isolation;
 mod large;
 mod locked;
+mod migrate;
 mod moves;
 mod outage;
 mod own_tx;
@@ -41,7 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn on_any() -> Vec<Case> {
     let cases = [own_tx::CASES, any_language::CASES, contention::CASES, doctor::CASES];
-    [cases.concat(), own_tx::PROMISES.concat(), own_tx::BEGUN.concat()].concat()
+    [cases.concat(), own_tx::PROMISES.concat(), own_tx::BEGUN.concat(), migrate::cases()].concat()
 }
 
 fn on_servers() -> Vec<Case> {

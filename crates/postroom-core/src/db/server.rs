@@ -7,6 +7,7 @@ mod examine;
 mod group_commit;
 mod handling;
 mod idle_poll;
+mod migrate;
 mod options;
 #[cfg(feature = "testing")]
 mod plans;
@@ -72,8 +73,15 @@ pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static 
     /// What the server reports about itself; an error if it cannot guarantee what the store promises.
     fn hello(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
 
-    /// Runs a text of several statements without values. A lock keeps two deployments from running at once.
-    fn deploy(&mut self, schema: &str) -> impl Future<Output = Result<()>> + Send;
+    /// Waits until no other program deploys, and keeps the others waiting. If `atomic`, what follows is one
+    /// transaction, where the server can create tables in one.
+    fn begin_deploy(&mut self, atomic: bool) -> impl Future<Output = Result<()>> + Send;
+
+    /// Runs a text of several statements without values, as a part of a deployment. A query before it may have failed.
+    fn run_text(&mut self, text: &str) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ends a deployment that succeeded. If one fails, close the connection.
+    fn end_deploy(&mut self, atomic: bool) -> impl Future<Output = Result<()>> + Send;
 
     /// Begins a transaction whose commit will be durable.
     fn begin(&mut self) -> impl Future<Output = Result<Began>> + Send;

@@ -8,8 +8,9 @@ use crate::sql::TableNames;
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql, Runs};
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionSql, QuestionStatements};
-use crate::sql::render::{Renderer, named, schema};
+use crate::sql::render::{Renderer, named};
 use crate::sql::shared;
+use crate::sql::steps::{Known, Steps};
 use crate::sql::text::{Places, SqlTemplate};
 
 /// The statements of one database. `{t}` stands for the queue's table; the other tables are named after it. `{n}` is
@@ -34,6 +35,8 @@ pub(crate) struct Dialect {
     pub(crate) schema_drop: Option<&'static str>,
     /// The version of that schema.
     pub(crate) schema_version: i64,
+    /// How tables of an older version are carried to it.
+    pub(crate) steps: &'static Steps,
     pub(crate) fence: Fence,
     pub(crate) outbox: Identity,
     pub(crate) inbox: Identity,
@@ -282,9 +285,8 @@ impl QueueStatements {
 /// A dialect's statements with the names of the tables. They are created once, when a store is opened.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    pub(crate) schema: String,
+    pub(crate) known: Known,
     pub(crate) schema_drop: String,
-    pub(crate) schema_version: i64,
     pub(crate) schema_read: SqlTemplate,
     pub(crate) maintenance_take: SqlTemplate,
     pub(crate) outbox: QueueStatements,
@@ -304,9 +306,8 @@ impl Statements {
     pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: Fence) -> Self {
         let [outbox, inbox] = [Queue::Outbox, Queue::Inbox].map(|queue| Renderer::new(dialect, tables, queue, fence));
         Self {
-            schema: schema(dialect, tables, [&outbox, &inbox]),
+            known: Known::new(dialect),
             schema_drop: named(dialect.schema_drop.unwrap_or_default(), tables),
-            schema_version: dialect.schema_version,
             schema_read: outbox.one(shared::SCHEMA_READ),
             maintenance_take: outbox.one(shared::MAINTENANCE_TAKE),
             outbox: QueueStatements::new(dialect, Queue::Outbox, &outbox),

@@ -92,7 +92,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// Returns the text with every word replaced, including words inside replacements.
-    fn told(&self, text: &str) -> String {
+    pub(crate) fn told(&self, text: &str) -> String {
         let (mut told, mut rest) = (String::with_capacity(text.len() * 2), text);
         while let Some((before, after)) = rest.split_once('{') {
             told.push_str(before);

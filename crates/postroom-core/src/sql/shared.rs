@@ -39,7 +39,13 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("failures", "{t}_failures AS f JOIN {t} AS m ON m.seq = f.seq"),
 ];
 
-pub(crate) const SCHEMA_READ: &str = "SELECT version FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2";
+/// The version of the tables, and the lowest version that a program must know.
+///
+/// Tables of the first version have no column `needs`: then the name is that of the outer query, which says that a
+/// program must know this version.
+pub(crate) const SCHEMA_READ: &str = "SELECT version, coalesce((
+         SELECT needs FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2), version)
+     FROM (SELECT version, version AS needs FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2) AS found";
 /// Takes the maintenance for an interval. If one row changed, this worker has it.
 pub(crate) const MAINTENANCE_TAKE: &str = "UPDATE {s}postroom_schema SET maintained_at = ?3
      WHERE outbox = ?1 AND inbox = ?2 AND (maintained_at <= ?4 OR maintained_at > ?5)";

@@ -20,6 +20,7 @@ mod flood;
 mod hook;
 mod manual;
 mod metrics;
+mod migrate;
 mod node;
 mod operator;
 mod pull;

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use crate::sql::steps::{Found, Known};
+
 /// The known facts, by name. A fact that the database does not have, or does not show to this user, is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts(BTreeMap<String, String>);
@@ -12,6 +14,18 @@ impl Facts {
     /// Adds a fact. Names are kept in lower case, because databases differ in their spelling.
     pub(crate) fn add(&mut self, name: &str, value: impl Display) {
         self.0.insert(name.to_ascii_lowercase(), value.to_string());
+    }
+
+    /// Adds the versions of the tables that this program works with.
+    pub(crate) fn knows(&mut self, known: Known) {
+        self.add("schema.oldest", known.oldest);
+        self.add("schema.wanted", known.newest);
+    }
+
+    /// Adds the version of the tables.
+    pub(crate) fn found(&mut self, found: Found) {
+        self.add("schema.found", found.version);
+        self.add("schema.needs", found.needs);
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {

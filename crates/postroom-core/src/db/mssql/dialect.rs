@@ -13,6 +13,7 @@ use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueS
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::PurgeTexts;
 use crate::sql::shared;
+use crate::sql::steps::Steps;
 use crate::sql::text::Places;
 
 pub(crate) const MSSQL: Dialect = Dialect {
@@ -63,6 +64,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     secure: None,
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 1,
+    steps: &Steps::NONE,
     // `state + 0`: with `state = 1` the index of leased rows would cover a settle, and all of it might be scanned and
     // locked.
     fence: Fence {

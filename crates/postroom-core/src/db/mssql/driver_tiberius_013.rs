@@ -156,11 +156,20 @@ impl ServerConnection for MssqlServerConnection {
         Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
-    async fn deploy(&mut self, schema: &str) -> Result<()> {
-        for batch in batches(schema) {
+    /// The text itself takes a lock, and begins a transaction where it needs one.
+    async fn begin_deploy(&mut self, _: bool) -> Result<()> {
+        Ok(())
+    }
+
+    async fn run_text(&mut self, text: &str) -> Result<()> {
+        for batch in batches(text) {
             self.say(batch).await.map_err(may_not_deploy)?;
         }
-        // The schema's text changes some of the settings.
+        Ok(())
+    }
+
+    /// The text changed some of the settings.
+    async fn end_deploy(&mut self, _: bool) -> Result<()> {
         self.say(SETTINGS).await
     }
 

@@ -7,6 +7,7 @@ use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
+use crate::sql::steps::Steps;
 use crate::sql::text::{Places, SIZES};
 
 /// The server's clock, in microseconds.
@@ -85,6 +86,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     secure: None,
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 1,
+    steps: &Steps::NONE,
     fence: Fence {
         one: "state = 1 AND owner = ?2 AND claim_no = ?3",
         each: Some("t.state = 1 AND t.owner = a.o AND t.claim_no = a.c"),

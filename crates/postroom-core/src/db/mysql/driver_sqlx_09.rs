@@ -9,7 +9,7 @@ use crate::db::mysql::dialect::{
     BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, FOR_VERBS, HELLO, RELEASE_HANDLER, ROLL_BACK,
 };
 use crate::db::mysql::error::{failed, number_of};
-use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
+use crate::db::server::connection::{Patience, Turn, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
 use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, number};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
@@ -62,16 +62,18 @@ impl ServerConnection for MySqlServerConnection {
         Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
-    async fn deploy(&mut self, schema: &str) -> Result<()> {
-        if number(&self.ask(DEPLOY_LOCK).await?, 0)? != 1 {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "another program has been deploying the schema for a minute",
-            ));
-        }
-        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
-        self.say(DEPLOY_UNLOCK).await?;
-        deployed.map(|_| ()).map_err(|source| may_not_deploy(failed(source)))
+    /// Creating a table commits whatever came before it, so there is no transaction.
+    async fn begin_deploy(&mut self, _: bool) -> Result<()> {
+        if number(&self.ask(DEPLOY_LOCK).await?, 0)? == 1 { Ok(()) } else { Err(Turn::too_long()) }
+    }
+
+    async fn run_text(&mut self, text: &str) -> Result<()> {
+        let deployed = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(&mut self.conn).await;
+        deployed.map(drop).map_err(|source| may_not_deploy(failed(source)))
+    }
+
+    async fn end_deploy(&mut self, _: bool) -> Result<()> {
+        self.say(DEPLOY_UNLOCK).await
     }
 
     async fn begin(&mut self) -> Result<Began> {

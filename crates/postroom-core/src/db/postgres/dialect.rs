@@ -12,11 +12,13 @@ use crate::sql::text::Places;
 mod words;
 
 mod session;
+mod steps;
 
 pub(crate) use session::{
-    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, FOR_VERBS, HAS_SETTINGS, HELLO, NOTIFY, POOLED_BEGIN_HANDLER,
-    ROLL_BACK, SEAL,
+    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, DEPLOY_LOCK_OPEN, DEPLOY_MARK, DEPLOY_RETURN, DEPLOY_UNLOCK,
+    FOR_VERBS, HAS_SETTINGS, HELLO, NOTIFY, POOLED_BEGIN_HANDLER, ROLL_BACK, SEAL,
 };
+use steps::STEPS;
 
 /// A claim in one statement, of the rows for which this condition holds too: out of the line, under a new lease.
 macro_rules! claim {
@@ -116,6 +118,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     secure: Some(include_str!("schema/0001_secure.sql")),
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 2,
+    steps: &STEPS,
     fence: Fence {
         one: "owner = ?2::uuid AND claim_no = ?3::bigint",
         each: Some("h.owner = a.o AND h.claim_no = a.c"),

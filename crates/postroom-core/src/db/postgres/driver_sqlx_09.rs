@@ -6,11 +6,11 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, Po
 use uuid::Uuid;
 
 use crate::db::postgres::dialect::{
-    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, FOR_VERBS, HAS_SETTINGS, HELLO, POOLED_BEGIN_HANDLER, ROLL_BACK,
-    SEAL,
+    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, DEPLOY_LOCK_OPEN, DEPLOY_MARK, DEPLOY_RETURN, DEPLOY_UNLOCK,
+    FOR_VERBS, HAS_SETTINGS, HELLO, POOLED_BEGIN_HANDLER, ROLL_BACK, SEAL,
 };
 use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
-use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
+use crate::db::server::connection::{Patience, Turn, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
 use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, explained, number};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
@@ -45,6 +45,8 @@ pub(crate) struct PgServerConnection {
     is_pooled: bool,
     /// Whether it has none of the settings for our own statements. Then each transaction sets them for itself.
     is_plain: bool,
+    /// Whether it is in a transaction that deploys the schema.
+    is_deploying: bool,
 }
 
 impl PgServerConnection {
@@ -52,7 +54,8 @@ impl PgServerConnection {
         let wants_settings = purpose == Purpose::SqlVerbs && !target.is_pooled;
         let mut conn = open(target, wants_settings).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, patience: Patience::new(), is_pooled: target.is_pooled, is_plain: true };
+        let (patience, is_pooled) = (Patience::new(), target.is_pooled);
+        let mut link = Self { conn, patience, is_pooled, is_plain: true, is_deploying: false };
         link.roll_back().await?;
         if wants_settings {
             link.is_plain = number(&link.ask(HAS_SETTINGS).await?, 0)? != 1;
@@ -96,12 +99,46 @@ impl ServerConnection for PgServerConnection {
         Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
-    async fn deploy(&mut self, schema: &str) -> Result<()> {
-        self.say(BEGIN_HANDLER).await?;
-        self.say(DEPLOY_LOCK).await?;
-        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
-        deployed.map_err(|source| may_not_deploy(failed(source)))?;
-        self.commit().await
+    async fn begin_deploy(&mut self, atomic: bool) -> Result<()> {
+        if !atomic && self.is_pooled {
+            return Err(unsupported(
+                "this version of the tables needs a step that is no transaction: run `postroom migrate` straight on \
+                 the server, not through a pooler",
+            ));
+        }
+        let mut turn = Turn::new();
+        loop {
+            if atomic {
+                self.say(BEGIN_HANDLER).await?;
+            }
+            let lock = if atomic { DEPLOY_LOCK } else { DEPLOY_LOCK_OPEN };
+            if number(&self.ask(lock).await?, 0)? == 1 {
+                self.is_deploying = atomic;
+                return if atomic { self.say(DEPLOY_MARK).await } else { Ok(()) };
+            }
+            if atomic {
+                self.roll_back().await?;
+            }
+            turn.wait().await?;
+        }
+    }
+
+    async fn run_text(&mut self, text: &str) -> Result<()> {
+        // Statements that arrive together are a transaction, and some cannot be part of one.
+        let parts: Vec<_> = if self.is_deploying { vec![text] } else { text.split("\n\n").collect() };
+        if self.is_deploying {
+            self.say(DEPLOY_RETURN).await?;
+        }
+        for part in parts {
+            let deployed = sqlx::raw_sql(AssertSqlSafe(part.to_owned())).execute(&mut self.conn).await;
+            deployed.map_err(|source| may_not_deploy(failed(source)))?;
+        }
+        Ok(())
+    }
+
+    async fn end_deploy(&mut self, atomic: bool) -> Result<()> {
+        self.is_deploying = false;
+        if atomic { self.commit().await } else { self.say(DEPLOY_UNLOCK).await }
     }
 
     async fn begin(&mut self) -> Result<Began> {

@@ -1,9 +1,9 @@
 //! The part of a connection that is the same for every driver.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::db::server::Began;
-use crate::support::clock::Timestamp;
+use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 
 /// How long one of our connections waits for an answer. A server that died silently, or one behind a broken network,
@@ -64,6 +64,33 @@ impl<T> std::fmt::Debug for Unprinted<T> {
 pub(crate) fn ended_inside() -> Error {
     let why = "the transaction ended inside the handler: after a deadlock, or because a statement was interrupted";
     Error::new(ErrorKind::NotCommitted, why)
+}
+
+/// Waits for another program that deploys the schema.
+#[derive(Debug)]
+pub(crate) struct Turn(Instant);
+
+/// How long a program waits for its turn, and how long before it asks again.
+const TURN_WAIT: Duration = Duration::from_secs(60);
+const TURN_PAUSE: Duration = Duration::from_millis(50);
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self(monotonic())
+    }
+
+    /// Waits a little. An error says that it took too long.
+    pub(crate) async fn wait(&mut self) -> Result<()> {
+        if self.0.elapsed() >= TURN_WAIT {
+            return Err(Self::too_long());
+        }
+        tokio::time::sleep(TURN_PAUSE).await;
+        Ok(())
+    }
+
+    pub(crate) fn too_long() -> Error {
+        Error::new(ErrorKind::Unavailable, "another program has been deploying the schema for a minute")
+    }
 }
 
 /// Deploying needs more permissions than working does. The error says who must deploy.

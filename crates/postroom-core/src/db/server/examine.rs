@@ -36,13 +36,13 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
                 facts.add("our.age_micros", micros(began.elapsed()));
             }
         }
-        facts.add("schema.wanted", verbs.statements.schema_version);
+        facts.knows(verbs.statements.known);
         let said = link.begin().await?;
-        if let Some(version) = verbs.schema_version(&mut link).await? {
-            facts.add("schema.found", version);
+        if let Some(found) = verbs.schema_version(&mut link).await? {
+            facts.found(found);
             let now = manual.map_or(said.said, |clock| clock.now());
             // These questions are the last ones: a user who may not read the tables already has all other answers.
-            if version == verbs.statements.schema_version
+            if verbs.check_schema(Some(found)).is_ok()
                 && let Ok(ahead) = verbs.count_ahead(&mut link, now).await
             {
                 facts.add("times.ahead", ahead);

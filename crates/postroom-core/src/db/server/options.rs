@@ -134,7 +134,8 @@ impl<E: Engine> ServerOptions<E> {
         /// `infra_inbox` on MySQL and MariaDB, `infra.Outbox` and `infra.Inbox` on SQL Server.
         pub fn tables(mut self, tables: TableNames) { self.settings.tables = tables; }
 
-        /// Whether to create the tables and indexes if they are missing. The default is no.
+        /// Whether to create the tables and indexes if they are missing, and to carry older ones to the newest version.
+        /// The default is no.
         pub fn deploy_schema(mut self, deploy: bool) { self.settings.deploy_schema = deploy; }
 
         /// The most connections for handlers. The default is 16. A handler that writes has one while it runs. The

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::db::server::group_commit::Gatherer;
+use crate::db::server::migrate::{migrate, version};
 use crate::db::server::transact::TxFn;
 use crate::db::server::{Engine, Pool, Purpose, ServerConnection, Settings, Signal, idle_poll};
 use crate::message::NewMessage;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, Verb};
+use crate::sql::steps::Way;
 use crate::store::outage::Outage;
 use crate::store::sql::{Asked, SqlVerbs};
 use crate::store::{Fingerprint, Stored, Wake};
@@ -79,13 +81,10 @@ impl<E: Engine> ServerStore<E> {
             run_to_completion(async move {
                 let mut link = pool.get().await?;
                 let said = link.hello().await?;
-                let mut found = schema_version(&mut *link, &verbs).await?;
-                // Existing tables are not touched: even `IF NOT EXISTS` takes locks, which would block other
-                // transactions on the tables and wait for them.
-                if deploy && found.is_none_or(|version| version < verbs.statements.schema_version) {
-                    link.deploy(&verbs.statements.schema).await?;
-                    found = schema_version(&mut *link, &verbs).await?;
-                }
+                let found = match deploy {
+                    true => migrate(&mut *link, &verbs, &Way::new(E::DIALECT, &verbs.tables), None).await?,
+                    false => version(&mut *link, &verbs).await?,
+                };
                 verbs.check_schema(found)?;
                 link.give_back();
                 Ok((said, verbs))
@@ -219,12 +218,4 @@ impl<E: Engine> ServerShared<E> {
     pub(super) fn wakes(&self) -> &[Wake; 2] {
         &self.wakes
     }
-}
-
-/// The version of the schema, read in a transaction: behind a pooler, only a transaction stays on one connection.
-async fn schema_version(link: &mut impl ServerConnection, verbs: &SqlVerbs) -> Result<Option<i64>> {
-    link.begin().await?;
-    let found = verbs.schema_version(link).await?;
-    link.roll_back().await?;
-    Ok(found)
 }

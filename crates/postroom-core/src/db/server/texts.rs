@@ -2,8 +2,8 @@
 
 use crate::db::server::{Engine, ServerConnection, ServerStore};
 use crate::sql::TableNames;
+use crate::sql::steps::Way;
 use crate::store::Store;
-use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::run_to_completion;
 
@@ -12,7 +12,7 @@ impl<E: Engine> ServerStore<E> {
     /// The schema as SQL text, for people with their own migrations. On SQL Server it has procedures, and `GO` ends
     /// each batch, as sqlcmd and other tools require.
     pub fn schema(tables: &TableNames) -> String {
-        SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
+        Way::new(E::DIALECT, tables).schema()
     }
 
     /// Drops the schema that the tables are in, with everything in it, and closes the store. It is meant for throwaway
@@ -27,7 +27,9 @@ impl<E: Engine> ServerStore<E> {
         let core = self.0.clone();
         let dropped = run_to_completion(async move {
             let mut link = core.pool.get().await?;
-            link.deploy(&core.verbs.statements.schema_drop).await?;
+            link.begin_deploy(true).await?;
+            link.run_text(&core.verbs.statements.schema_drop).await?;
+            link.end_deploy(true).await?;
             link.give_back();
             Ok(())
         });
@@ -40,6 +42,7 @@ impl<E: Engine> ServerStore<E> {
 #[cfg(all(test, feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod tests {
     use super::*;
+    use crate::store::sql::SqlVerbs;
     use crate::{Mssql, MySql};
 
     /// The tables and procedures that a text creates or drops.
@@ -58,7 +61,7 @@ mod tests {
 
     fn assert_undone<E: Engine>(tables: &TableNames) {
         let statements = SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements;
-        let created = objects(&statements.schema, "CREATE ");
+        let created = objects(&ServerStore::<E>::schema(tables), "CREATE ");
         assert!(created.len() > 10, "{created:?}");
         assert_eq!(objects(&statements.schema_drop, "DROP "), created);
     }

@@ -4,12 +4,16 @@
 //! claim has looked at needs no row in the line. `{v}` is a view of all messages by their number or key: an update of
 //! it moves a message. `{f}` is a view of the same messages by their state.
 
+mod steps;
+
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, Front, InsertMany, Lines, Runs};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::Places;
+
+use steps::STEPS;
 
 /// The places that have messages in the line, one after the other, without looking at the messages.
 macro_rules! places {
@@ -79,6 +83,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     secure: None,
     schema_drop: None,
     schema_version: 2,
+    steps: &STEPS,
     fence: Fence { one: "state = 1 AND owner = ?2 AND claim_no = ?3", each: None },
     outbox: Identity::outbox("id, message_id, destination, NULL"),
     inbox: Identity::INBOX,

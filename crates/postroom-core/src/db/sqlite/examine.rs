@@ -39,10 +39,10 @@ pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
 fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<()> {
     facts.add("synchronous", if options.durability == Durability::Full { "FULL" } else { "NORMAL" });
     let verbs = SqlVerbs::new(&SQLITE, options.tables.clone(), None, SQLITE.fence);
-    facts.add("schema.wanted", verbs.statements.schema_version);
-    if let Some(version) = schema_version(conn, &verbs)? {
-        facts.add("schema.found", version);
-        if version == verbs.statements.schema_version {
+    facts.knows(verbs.statements.known);
+    if let Some(found) = schema_version(conn, &verbs)? {
+        facts.found(found);
+        if verbs.check_schema(Some(found)).is_ok() {
             let session = &mut SqliteConn::new(conn);
             facts.add("places.wrong", now(verbs.count_misplaced(session))?);
             facts.add("times.ahead", now(verbs.count_ahead(session, options.clock.now()))?);

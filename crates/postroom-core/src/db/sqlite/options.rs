@@ -85,7 +85,8 @@ impl SqliteOptions {
         /// What survives a power cut. The default is everything.
         pub fn durability(mut self, durability: Durability) { self.durability = durability; }
 
-        /// Whether to create missing tables. The default is no: then they must exist.
+        /// Whether to create missing tables, and to carry older ones to the newest version. The default is no: then
+        /// they must exist, with a version that this program works with.
         pub fn deploy_schema(mut self, deploy: bool) { self.deploy_schema = deploy; }
 
         /// Whether to create a missing file. The default is yes.

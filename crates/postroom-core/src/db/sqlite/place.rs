@@ -115,6 +115,11 @@ impl Place {
         self.open(|path| connect::writer(path, durability))
     }
 
+    /// Opens a connection that only reads, to whichever file is there.
+    pub(crate) fn look(&self) -> Result<Opened> {
+        self.open(connect::reader)
+    }
+
     /// Opens a connection that only reads.
     pub(crate) fn reader(&self) -> Result<Opened> {
         let opened = self.open(connect::reader)?;

@@ -12,12 +12,13 @@ use crate::db::sqlite::dialect::SQLITE;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::job::{user_job, verb_job};
 use crate::db::sqlite::readers::Readers;
-use crate::db::sqlite::schema::{deploy_schema, schema_version};
+use crate::db::sqlite::schema::{migrate, schema_version};
 use crate::db::sqlite::thread::OnFile;
 use crate::db::sqlite::writer::{Writer, broken_down};
 use crate::db::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::message::NewMessage;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, Verb};
+use crate::sql::steps::Way;
 use crate::store::outage::Outage;
 use crate::store::sql::SqlVerbs;
 use crate::store::{Fingerprint, Stored, Wake};
@@ -64,7 +65,7 @@ impl std::fmt::Debug for SqliteShared {
 impl SqliteStore {
     /// The schema as SQL text, for people with their own migrations.
     pub fn schema(tables: &crate::TableNames) -> String {
-        SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.schema
+        Way::new(&SQLITE, tables).schema()
     }
 
     /// The statements of a claim, in order, for a benchmark that counts its steps.
@@ -91,7 +92,7 @@ impl SqliteStore {
         let place = writer.place().clone();
         let (options, verbs) = blocking(move || {
             if options.deploy_schema {
-                deploy_schema(&place.writer(options.durability)?.conn, &verbs)?;
+                migrate(&place, options.durability, &verbs, None)?;
             }
             // Reads only: a file that is not ours is not changed.
             verbs.check_schema(schema_version(&connect::reader(place.path())?, &verbs)?)?;

@@ -2,34 +2,30 @@
 
 use crate::queue::Queue;
 use crate::sql::Session;
+use crate::sql::steps::Found;
 use crate::store::sql::SqlVerbs;
 use crate::store::sql::rows::text;
 use crate::support::error::{Error, ErrorKind, Result};
 
 impl SqlVerbs {
-    /// Returns the version of the schema, or `None` if there are no tables. Run this inside a transaction.
-    pub(crate) async fn schema_version(&self, session: &mut impl Session) -> Result<Option<i64>> {
+    /// Returns the version of the tables, or `None` if there are none. Run this inside a transaction.
+    pub(crate) async fn schema_version(&self, session: &mut impl Session) -> Result<Option<Found>> {
         let names = [Queue::Outbox, Queue::Inbox].map(|queue| text(Some(self.tables.of(queue))));
-        let read = session.query(&self.statements.schema_read.with(names.to_vec()), |row| row.int(0)).await;
+        let read = &self.statements.schema_read.with(names.to_vec());
+        let read = session.query(read, |row| Ok(row.int(0)?.zip(row.int(1)?))).await;
         match read {
             Err(error) if error.kind() == ErrorKind::Schema => Ok(None),
-            read => Ok(read?.into_iter().flatten().next()),
+            read => Ok(read?.into_iter().flatten().next().map(|(version, needs)| Found { version, needs })),
         }
     }
 
-    /// Checks that this program supports the version that was found.
-    pub(crate) fn check_schema(&self, found: Option<i64>) -> Result<()> {
-        let wanted = self.statements.schema_version;
-        let what = match found {
-            Some(version) if version == wanted => return Ok(()),
-            Some(version) => {
-                format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two")
-            }
-            None => {
-                let (outbox, inbox) = (self.tables.of(Queue::Outbox), self.tables.of(Queue::Inbox));
-                format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)")
-            }
-        };
+    /// Checks that this program works with the tables that were found.
+    pub(crate) fn check_schema(&self, found: Option<Found>) -> Result<()> {
+        if let Some(found) = found {
+            return self.statements.known.check(found);
+        }
+        let (outbox, inbox) = (self.tables.of(Queue::Outbox), self.tables.of(Queue::Inbox));
+        let what = format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)");
         Err(Error::new(ErrorKind::Schema, what))
     }
 }

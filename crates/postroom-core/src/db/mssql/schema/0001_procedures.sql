@@ -362,7 +362,5 @@ GO
 INSERT INTO {s}postroom_schema (outbox, inbox, version)
 SELECT N'{outbox_name}', N'{inbox_name}', 1
 WHERE NOT EXISTS (SELECT 1 FROM {s}postroom_schema WHERE outbox = N'{outbox_name}' AND inbox = N'{inbox_name}');
-UPDATE {s}postroom_schema SET version = 1
-WHERE outbox = N'{outbox_name}' AND inbox = N'{inbox_name}' AND version < 1;
 EXEC sp_releaseapplock @Resource = N'postroom_schema', @LockOwner = N'Session';
 GO

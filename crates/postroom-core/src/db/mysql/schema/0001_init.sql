@@ -269,9 +269,10 @@ CREATE TABLE IF NOT EXISTS {s}postroom_schema (
     outbox        VARCHAR(64) NOT NULL,
     inbox         VARCHAR(64) NOT NULL,
     version       BIGINT      NOT NULL,
+    needs         BIGINT, -- the version that a program must know at least; null: this one
     maintained_at BIGINT      NOT NULL DEFAULT 0,
     PRIMARY KEY (outbox, inbox)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 INSERT INTO {s}postroom_schema (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 1)
-ON DUPLICATE KEY UPDATE version = GREATEST(version, 1);
+ON DUPLICATE KEY UPDATE version = version;

@@ -51,7 +51,14 @@ pub(crate) const SEAL: &str = concat!("SELECT ", durable!());
 /// What a server must report before we trust it: its time, whether it is a standby, and its version.
 pub(crate) const HELLO: &str =
     concat!("SELECT ", clock!(), ", pg_is_in_recovery()::int::bigint, current_setting('server_version_num')::bigint");
-/// Keeps two programs from deploying the schema at once, until the transaction ends.
-pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
+/// Keeps two programs from deploying the schema at once, until the transaction ends. Answers whether the lock is ours.
+/// Nobody waits for it inside a statement: an index that is built concurrently waits for all of them to end.
+pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_try_advisory_xact_lock(7305521903)::int::bigint";
+/// The same lock, until it is released.
+pub(crate) const DEPLOY_LOCK_OPEN: &str = "SELECT pg_try_advisory_lock(7305521903)::int::bigint";
+pub(crate) const DEPLOY_UNLOCK: &str = "SELECT pg_advisory_unlock(7305521903)";
+/// A query for the version fails if there are no tables. The transaction goes on from here.
+pub(crate) const DEPLOY_MARK: &str = "SAVEPOINT postroom_deploy";
+pub(crate) const DEPLOY_RETURN: &str = "ROLLBACK TO SAVEPOINT postroom_deploy";
 /// Wakes the workers of other processes. Nothing is lost if the server drops the notification.
 pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2), set_config('synchronous_commit', 'off', true)";

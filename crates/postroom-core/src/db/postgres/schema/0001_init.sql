@@ -263,9 +263,10 @@ $enqueue$;
     outbox        text   NOT NULL,
     inbox         text   NOT NULL,
     version       bigint NOT NULL,
+    needs         bigint, -- the version that a program must know at least; null: this one
     maintained_at bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (outbox, inbox)
 );
 
-INSERT INTO {s}postroom_schema AS s (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 2)
-ON CONFLICT (outbox, inbox) DO UPDATE SET version = excluded.version WHERE s.version < excluded.version;
+INSERT INTO {s}postroom_schema (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 2)
+ON CONFLICT (outbox, inbox) DO NOTHING;

@@ -165,9 +165,10 @@ CREATE TABLE IF NOT EXISTS postroom_schema (
     outbox        TEXT    NOT NULL,
     inbox         TEXT    NOT NULL,
     version       INTEGER NOT NULL,
+    needs         INTEGER, -- the version that a program must know at least; null: this one
     maintained_at INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (outbox, inbox)
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO postroom_schema (outbox, inbox, version) VALUES ('{outbox}', '{inbox}', 2)
-ON CONFLICT (outbox, inbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version;
+ON CONFLICT (outbox, inbox) DO NOTHING;

@@ -1,0 +1,277 @@
+-- Postroom's tables on MySQL 8.0.29 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
+-- Keys are bytes: the comparison of a text would ignore its trailing blanks. InnoDB ends every index with the row's
+-- number, so the index on state and time returns the rows in the claim's order.
+
+CREATE TABLE IF NOT EXISTS {outbox} (
+    seq             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id              BINARY(16)   NOT NULL,
+    message_id      BINARY(16),  -- null: the same as id
+    kind            VARCHAR(32)  NOT NULL DEFAULT 'Event',
+    topic           VARCHAR(255) NOT NULL,
+    payload         LONGTEXT     NOT NULL,
+    destination     VARCHAR(255),
+    headers         LONGTEXT,
+    correlation_id  VARCHAR(255),
+    state           SMALLINT     NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4 OR state = 7),
+    visible_at      BIGINT,
+    due_at          BIGINT,
+    next_attempt_at BIGINT,
+    expires_at      BIGINT,
+    attempts        INT          NOT NULL DEFAULT 0,
+    max_attempts    INT,
+    crashes         INT          NOT NULL DEFAULT 0,
+    claim_no        BIGINT       NOT NULL DEFAULT 0,
+    owner           BINARY(16),
+    locked_until    BIGINT,
+    created_at      BIGINT       NOT NULL,
+    last_attempt_at BIGINT,
+    last_error      TEXT,
+    processed_at    BIGINT,
+    processed_by    BINARY(16),
+    response        LONGTEXT,
+    dismissed_by    VARCHAR(255),
+    dismissed_why   TEXT,
+    -- Suspects are tried separately from the rest.
+    suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
+    UNIQUE KEY {outbox_name}_id (id),
+    KEY {outbox_name}_message (message_id),
+    KEY {outbox_name}_work (state, visible_at),
+    KEY {outbox_name}_suspects (suspect_at),
+    KEY {outbox_name}_expiring (state, expires_at),
+    KEY {outbox_name}_finished (state, processed_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS {outbox}_failures (
+    no      BIGINT     NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    seq     BIGINT     NOT NULL,
+    at      BIGINT     NOT NULL,
+    attempt INT        NOT NULL,
+    worker  BINARY(16),
+    error   TEXT,
+    code    VARCHAR(32),
+    KEY {outbox_name}_failures_seq (seq)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Destinations and handlers that are held because they failed.
+CREATE TABLE IF NOT EXISTS {outbox}_holds (
+    kind     VARCHAR(16)  NOT NULL, -- service or topic
+    name     VARCHAR(255) NOT NULL,
+    owner    BINARY(16)   NOT NULL,
+    since    BIGINT       NOT NULL,
+    tried_at BIGINT       NOT NULL,
+    code     VARCHAR(32),
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Actions of operators: who, what, how many messages, and why.
+CREATE TABLE IF NOT EXISTS {outbox}_audit (
+    act      BINARY(16)   NOT NULL,
+    what     VARCHAR(16)  NOT NULL,
+    messages BIGINT       NOT NULL,
+    at       BIGINT       NOT NULL,
+    who      VARCHAR(255) NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS {inbox} (
+    seq             BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    source          VARBINARY(1020) NOT NULL,
+    message_id      VARBINARY(1020) NOT NULL,
+    kind            VARCHAR(32)     NOT NULL DEFAULT 'Event',
+    topic           VARCHAR(255)    NOT NULL DEFAULT '',
+    payload         LONGTEXT        NOT NULL,
+    hash            VARBINARY(1024), -- the name of the algorithm, a colon, the digest
+    headers         LONGTEXT,
+    correlation_id  VARCHAR(255),
+    state           SMALLINT        NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 7),
+    visible_at      BIGINT,
+    due_at          BIGINT,
+    next_attempt_at BIGINT,
+    expires_at      BIGINT,
+    attempts        INT             NOT NULL DEFAULT 0,
+    max_attempts    INT,
+    crashes         INT             NOT NULL DEFAULT 0,
+    claim_no        BIGINT          NOT NULL DEFAULT 0,
+    owner           BINARY(16),
+    locked_until    BIGINT,
+    created_at      BIGINT          NOT NULL,
+    last_seen_at    BIGINT          NOT NULL,
+    last_attempt_at BIGINT,
+    last_error      TEXT,
+    processed_at    BIGINT,
+    processed_by    BINARY(16),
+    response        LONGTEXT,
+    dismissed_by    VARCHAR(255),
+    dismissed_why   TEXT,
+    -- Suspects are tried separately from the rest.
+    suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
+    UNIQUE KEY {inbox_name}_key (source, message_id),
+    KEY {inbox_name}_work (state, visible_at),
+    KEY {inbox_name}_suspects (suspect_at),
+    KEY {inbox_name}_expiring (state, expires_at),
+    KEY {inbox_name}_finished (state, processed_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS {inbox}_failures (
+    no      BIGINT     NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    seq     BIGINT     NOT NULL,
+    at      BIGINT     NOT NULL,
+    attempt INT        NOT NULL,
+    worker  BINARY(16),
+    error   TEXT,
+    code    VARCHAR(32),
+    KEY {inbox_name}_failures_seq (seq)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Destinations and handlers that are held because they failed.
+CREATE TABLE IF NOT EXISTS {inbox}_holds (
+    kind     VARCHAR(16)  NOT NULL, -- service or topic
+    name     VARCHAR(255) NOT NULL,
+    owner    BINARY(16)   NOT NULL,
+    since    BIGINT       NOT NULL,
+    tried_at BIGINT       NOT NULL,
+    code     VARCHAR(32),
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Actions of operators: who, what, how many messages, and why.
+CREATE TABLE IF NOT EXISTS {inbox}_audit (
+    act      BINARY(16)   NOT NULL,
+    what     VARCHAR(16)  NOT NULL,
+    messages BIGINT       NOT NULL,
+    at       BIGINT       NOT NULL,
+    who      VARCHAR(255) NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- One mark for each handler of a message that does not come through the inbox.
+CREATE TABLE IF NOT EXISTS {inbox}_marks (
+    source     VARBINARY(1020) NOT NULL,
+    message_id VARBINARY(1020) NOT NULL,
+    handler    VARBINARY(1020) NOT NULL,
+    topic      VARCHAR(255)    NOT NULL, -- of the message; empty if its sender names none
+    marked_at  BIGINT          NOT NULL,
+    PRIMARY KEY (source, message_id, handler),
+    KEY {inbox_name}_marks_age (handler, marked_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- For services in any language, in their own transaction. The same message for the same destination is stored once.
+-- A user who may call it needs no permission on the table.
+-- Null means: no destination, a new message id, no headers, no correlation id, due at once (otherwise a time in UTC),
+-- 'Event', a time to live of 24 hours after it is due with a destination and no limit without one, as many attempts as
+-- the worker's policy says.
+CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
+    IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
+    IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii,
+    IN p_headers LONGTEXT CHARACTER SET utf8mb4, IN p_correlation_id VARCHAR(255) CHARACTER SET utf8mb4,
+    IN p_due_at DATETIME(6), IN p_kind VARCHAR(32) CHARACTER SET utf8mb4, IN p_ttl_seconds BIGINT,
+    IN p_max_attempts INT
+) SQL SECURITY DEFINER
+BEGIN
+    -- The same checks that the library makes on its own messages.
+    DECLARE v_controls VARCHAR(16) CHARACTER SET utf8mb4 DEFAULT CONCAT(
+        '[', CHAR(1 USING utf8mb4), '-', CHAR(31 USING utf8mb4), CHAR(127 USING utf8mb4), '-',
+        CHAR(0xC29F USING utf8mb4), ']');
+    DECLARE v_why VARCHAR(128) CHARACTER SET utf8mb4;
+    DECLARE v_header INT DEFAULT 0;
+    DECLARE v_bytes BIGINT DEFAULT 0;
+    DECLARE v_name LONGTEXT CHARACTER SET utf8mb4;
+    SET v_why = CASE
+        WHEN p_payload IS NULL THEN 'payload must not be null'
+        WHEN LOCATE(CHAR(0 USING utf8mb4), p_payload) > 0 THEN 'payload must not contain U+0000'
+        WHEN p_kind COLLATE utf8mb4_bin NOT IN ('Event', 'Signal', 'Command', 'PushCall', 'Response')
+            THEN 'kind must be Event, Signal, Command, PushCall or Response'
+        WHEN COALESCE(CHAR_LENGTH(p_topic), 0) = 0 OR RIGHT(p_topic, 1) = ' ' OR p_topic REGEXP v_controls
+            OR LOCATE(CHAR(0 USING utf8mb4), p_topic) > 0
+            THEN 'topic must be 1 to 255 characters without controls or a trailing blank'
+        WHEN CHAR_LENGTH(p_correlation_id) > 0 AND RIGHT(p_correlation_id, 1) = ' '
+            OR p_correlation_id REGEXP v_controls OR LOCATE(CHAR(0 USING utf8mb4), p_correlation_id) > 0
+            THEN 'correlation id must be at most 255 characters without controls or a trailing blank'
+        WHEN CHAR_LENGTH(p_destination) NOT BETWEEN 1 AND 64
+            OR p_destination COLLATE utf8mb4_bin REGEXP '[^a-z0-9._-]'
+            OR LEFT(p_destination, 1) COLLATE utf8mb4_bin NOT REGEXP '[a-z0-9]'
+            THEN 'destination must be 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit'
+        WHEN REPLACE(p_message_id, '-', '') NOT REGEXP '^[0-9A-Fa-f]{32}$'
+            OR REPLACE(REPLACE(p_message_id, '-', ''), '0', '') = ''
+            THEN 'message id must be a UUID, and not all zeros'
+        WHEN p_ttl_seconds < 1 THEN 'seconds to live must be at least 1'
+        WHEN p_max_attempts < 1 THEN 'attempts must be at least 1'
+        WHEN p_headers IS NOT NULL AND NOT JSON_VALID(p_headers)
+            THEN 'headers must be a JSON object of texts, like {"language": "en"}'
+        WHEN JSON_TYPE(p_headers) <> 'OBJECT' THEN 'headers must be a JSON object of texts, like {"language": "en"}'
+        WHEN JSON_LENGTH(p_headers) > 64 THEN 'headers must be at most 64, and 16384 bytes in all' END;
+    WHILE v_why IS NULL AND v_header < JSON_LENGTH(p_headers) DO
+        SET v_name = JSON_UNQUOTE(JSON_EXTRACT(JSON_KEYS(p_headers), CONCAT('$[', v_header, ']')));
+        SET v_bytes = v_bytes + LENGTH(v_name)
+            + LENGTH(JSON_UNQUOTE(JSON_EXTRACT(JSON_EXTRACT(p_headers, '$.*'), CONCAT('$[', v_header, ']'))));
+        SET v_why = CASE
+            WHEN JSON_TYPE(JSON_EXTRACT(JSON_EXTRACT(p_headers, '$.*'), CONCAT('$[', v_header, ']'))) <> 'STRING'
+                THEN 'headers must be a JSON object of texts, like {"language": "en"}'
+            WHEN CHAR_LENGTH(v_name) NOT BETWEEN 1 AND 255 OR RIGHT(v_name, 1) = ' ' OR v_name REGEXP v_controls
+                THEN 'a header''s name must be 1 to 255 characters without controls or a trailing blank'
+            WHEN v_bytes > 16384 THEN 'headers must be at most 64, and 16384 bytes in all' END;
+        SET v_header = v_header + 1;
+    END WHILE;
+    IF v_why IS NOT NULL THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why;
+    END IF;
+    INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+                          expires_at, max_attempts, created_at)
+    SELECT told.id, NULLIF(told.message, told.id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
+           NULLIF(p_correlation_id, ''), GREATEST(told.at, COALESCE(told.due, told.at)), told.due,
+           CASE WHEN p_ttl_seconds IS NOT NULL THEN told.at + p_ttl_seconds * 1000000
+                WHEN p_destination IS NOT NULL THEN GREATEST(told.at, COALESCE(told.due, told.at)) + 86400000000 END,
+           p_max_attempts, told.at
+    FROM (
+        SELECT named.message, named.at, named.due, CASE WHEN p_destination IS NULL THEN named.message ELSE UNHEX(CONCAT(
+                   HEX(LEFT(named.message, 6)), '8', SUBSTR(named.hash, 14, 3),
+                   HEX(CONV(SUBSTR(named.hash, 17, 2), 16, 10) & 63 | 128), SUBSTR(named.hash, 19, 14))) END AS id
+        FROM (
+            SELECT made.message, made.at, made.due,
+                   SHA2(CONCAT(made.message, CAST(COALESCE(p_destination, '') AS BINARY)), 256) AS hash
+            FROM (
+                SELECT rolled.at, rolled.due, CASE
+                    -- A new id sorts by the time it was made (UUIDv7).
+                    WHEN p_message_id IS NULL THEN UNHEX(CONCAT(
+                        LPAD(HEX(rolled.at DIV 1000), 12, '0'), '7', SUBSTR(rolled.dice, 1, 3),
+                        HEX(CONV(SUBSTR(rolled.dice, 4, 2), 16, 10) & 63 | 128), SUBSTR(rolled.dice, 6, 14)))
+                    ELSE UNHEX(REPLACE(p_message_id, '-', '')) END AS message
+                FROM (
+                    -- Not NOW(): when clocks are set back, one hour of it comes twice.
+                    SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS at,
+                           TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_due_at) AS due,
+                           SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 256) AS dice
+                ) AS rolled
+            ) AS made
+        ) AS named
+    ) AS told
+    ON DUPLICATE KEY UPDATE seq = seq;
+END;
+
+-- The usual call: CALL {outbox}_enqueue('order.placed', '{"order": 7}', NULL, NULL);
+CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue(
+    IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
+    IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii
+) SQL SECURITY DEFINER
+BEGIN
+    CALL {outbox}_enqueue_with(
+        p_topic, p_payload, p_destination, p_message_id, NULL, NULL, NULL, NULL, NULL, NULL);
+END;
+
+CREATE TABLE IF NOT EXISTS {s}postroom_schema (
+    outbox        VARCHAR(64) NOT NULL,
+    inbox         VARCHAR(64) NOT NULL,
+    version       BIGINT      NOT NULL,
+    maintained_at BIGINT      NOT NULL DEFAULT 0,
+    PRIMARY KEY (outbox, inbox)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+INSERT INTO {s}postroom_schema (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 1)
+ON DUPLICATE KEY UPDATE version = GREATEST(version, 1);

@@ -1,0 +1,233 @@
+-- Postroom's tables on SQLite. Times are microseconds since 1970, ids are 16 bytes.
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
+
+CREATE TABLE IF NOT EXISTS {outbox} (
+    seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would let a stale ack settle another message
+    -- A new id sorts by the time it was made (UUIDv7). It is made with functions that old libraries have.
+    id              BLOB    NOT NULL DEFAULT (CAST(
+        substr(x'{each_byte}', 1 + ({now_ms} >> 40 & 255), 1) || substr(x'{each_byte}', 1 + ({now_ms} >> 32 & 255), 1)
+        || substr(x'{each_byte}', 1 + ({now_ms} >> 24 & 255), 1)
+        || substr(x'{each_byte}', 1 + ({now_ms} >> 16 & 255), 1)
+        || substr(x'{each_byte}', 1 + ({now_ms} >> 8 & 255), 1) || substr(x'{each_byte}', 1 + ({now_ms} & 255), 1)
+        || substr(x'707172737475767778797a7b7c7d7e7f', 1 + (random() & 15), 1) || randomblob(1)
+        || substr(x'{each_byte}', 129 + (random() & 63), 1) || randomblob(7) AS BLOB)),
+    message_id      BLOB,                              -- null: the same as id
+    kind            TEXT    NOT NULL DEFAULT 'Event',
+    topic           TEXT    NOT NULL,
+    destination     TEXT,
+    correlation_id  TEXT,
+    state           INTEGER NOT NULL DEFAULT 0,
+    visible_at      INTEGER,                           -- null at first if another program wrote the row
+    due_at          INTEGER,
+    next_attempt_at INTEGER,
+    expires_at      INTEGER,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    max_attempts    INTEGER,
+    crashes         INTEGER NOT NULL DEFAULT 0,
+    claim_no        INTEGER NOT NULL DEFAULT 0,
+    owner           BLOB,
+    locked_until    INTEGER,
+    created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
+    last_attempt_at INTEGER,
+    last_error      TEXT,
+    processed_at    INTEGER,
+    processed_by    BLOB,
+    headers         TEXT,
+    payload         TEXT    NOT NULL, -- last: the columns before it are read without its pages
+    response        TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
+) STRICT;
+
+-- A row that another program inserts has no visible_at. It gets the same checks as the messages of the library, and the
+-- columns that follow from the others are filled in.
+CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} WHEN NEW.visible_at IS NULL AND NEW.state = 0
+BEGIN
+    SELECT CASE
+        WHEN length(NEW.id) <> 16 OR NEW.id = zeroblob(16) OR length(NEW.message_id) <> 16
+            OR NEW.message_id = zeroblob(16)
+            THEN RAISE(ABORT, 'an id must be a UUID as 16 bytes, and not all zeros')
+        WHEN NEW.kind NOT IN ('Event', 'Signal', 'Command', 'PushCall', 'Response')
+            THEN RAISE(ABORT, 'kind must be Event, Signal, Command, PushCall or Response')
+        WHEN NEW.topic = '' OR length(NEW.topic) > 255 OR substr(NEW.topic, -1) = ' ' OR instr(NEW.topic, char(0)) > 0
+            OR NEW.topic GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
+            THEN RAISE(ABORT, 'topic must be 1 to 255 characters without controls or a trailing blank')
+        WHEN length(NEW.correlation_id) > 255 OR substr(NEW.correlation_id, -1) = ' '
+            OR instr(NEW.correlation_id, char(0)) > 0
+            OR NEW.correlation_id GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
+            THEN RAISE(ABORT, 'correlation_id must be at most 255 characters without controls or a trailing blank')
+        WHEN length(NEW.destination) > 64 OR NEW.destination NOT GLOB '[a-z0-9]*'
+            OR NEW.destination GLOB '*[^a-z0-9._-]*'
+            THEN RAISE(ABORT, 'destination must be 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit')
+        WHEN instr(NEW.payload, char(0)) > 0 THEN RAISE(ABORT, 'payload must not contain U+0000')
+        WHEN NEW.max_attempts < 1 THEN RAISE(ABORT, 'max_attempts must be at least 1')
+        WHEN NEW.headers IS NOT NULL AND NOT json_valid(NEW.headers) OR json_type(NEW.headers) <> 'object'
+            THEN RAISE(ABORT, 'headers must be a JSON object of texts, like {"language": "en"}')
+        WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) WHERE type <> 'text')
+            THEN RAISE(ABORT, 'headers must be a JSON object of texts, like {"language": "en"}')
+        WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers)
+                     WHERE key = '' OR length(key) > 255 OR substr(key, -1) = ' ' OR instr(key, char(0)) > 0
+                         OR key GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*')
+            THEN RAISE(ABORT, 'a header''s name must be 1 to 255 characters without controls or a trailing blank')
+        WHEN (SELECT count(*) > 64 OR sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))) > 16384
+              FROM json_each(NEW.headers))
+            THEN RAISE(ABORT, 'headers must be at most 64, and 16384 bytes in all')
+    END;
+    UPDATE {outbox}
+    SET correlation_id = nullif(NEW.correlation_id, ''),
+        visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
+        -- With a destination it lives for a day after it is due, the default of the library.
+        expires_at = coalesce(NEW.expires_at, CASE WHEN NEW.destination IS NOT NULL
+            THEN max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)) + 86400000000 END)
+    WHERE seq = NEW.seq;
+END;
+
+CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
+CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
+-- Ready rows and leased rows. The row number is the last part of every index.
+CREATE INDEX IF NOT EXISTS {outbox}_work ON {outbox} (state, visible_at) WHERE visible_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
+    WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
+-- Suspects are tried separately from the rest.
+CREATE INDEX IF NOT EXISTS {outbox}_suspects ON {outbox} (visible_at) WHERE state = 0 AND crashes > 0;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {outbox}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {outbox}_finished ON {outbox} (state, processed_at) WHERE processed_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {outbox}_failures (
+    seq     INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    worker  BLOB,
+    error   TEXT,
+    code    TEXT
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {outbox}_failures_seq ON {outbox}_failures (seq);
+
+-- Destinations and handlers that are held because they failed.
+CREATE TABLE IF NOT EXISTS {outbox}_holds (
+    kind     TEXT    NOT NULL, -- service or topic
+    name     TEXT    NOT NULL,
+    owner    BLOB    NOT NULL,
+    since    INTEGER NOT NULL,
+    tried_at INTEGER NOT NULL,
+    code     TEXT,
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) STRICT, WITHOUT ROWID;
+
+-- Actions of operators: who, what, how many messages, and why.
+CREATE TABLE IF NOT EXISTS {outbox}_audit (
+    act      BLOB    NOT NULL,
+    what     TEXT    NOT NULL,
+    messages INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS {inbox} (
+    seq             INTEGER PRIMARY KEY AUTOINCREMENT,
+    source          TEXT    NOT NULL,
+    message_id      TEXT    NOT NULL,
+    kind            TEXT    NOT NULL DEFAULT 'Event',
+    topic           TEXT    NOT NULL DEFAULT '',
+    hash            BLOB, -- the name of the algorithm, a colon, the digest
+    correlation_id  TEXT,
+    state           INTEGER NOT NULL DEFAULT 5,
+    visible_at      INTEGER,
+    due_at          INTEGER,
+    next_attempt_at INTEGER,
+    expires_at      INTEGER,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    max_attempts    INTEGER,
+    crashes         INTEGER NOT NULL DEFAULT 0,
+    claim_no        INTEGER NOT NULL DEFAULT 0,
+    owner           BLOB,
+    locked_until    INTEGER,
+    created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
+    last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
+    last_attempt_at INTEGER,
+    last_error      TEXT,
+    processed_at    INTEGER,
+    processed_by    BLOB,
+    headers         TEXT,
+    payload         TEXT    NOT NULL DEFAULT '',
+    response        TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
+CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
+-- Seen, or handled outside the queue.
+CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state, last_seen_at)
+    WHERE visible_at IS NULL AND processed_at IS NULL;
+-- Suspects are tried separately from the rest.
+CREATE INDEX IF NOT EXISTS {inbox}_suspects ON {inbox} (visible_at) WHERE state = 0 AND crashes > 0;
+CREATE INDEX IF NOT EXISTS {inbox}_expiring ON {inbox} (expires_at)
+    WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {inbox}_lapsing ON {inbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {inbox}_failures (
+    seq     INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    worker  BLOB,
+    error   TEXT,
+    code    TEXT
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {inbox}_failures_seq ON {inbox}_failures (seq);
+
+-- Destinations and handlers that are held because they failed.
+CREATE TABLE IF NOT EXISTS {inbox}_holds (
+    kind     TEXT    NOT NULL, -- service or topic
+    name     TEXT    NOT NULL,
+    owner    BLOB    NOT NULL,
+    since    INTEGER NOT NULL,
+    tried_at INTEGER NOT NULL,
+    code     TEXT,
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) STRICT, WITHOUT ROWID;
+
+-- Actions of operators: who, what, how many messages, and why.
+CREATE TABLE IF NOT EXISTS {inbox}_audit (
+    act      BLOB    NOT NULL,
+    what     TEXT    NOT NULL,
+    messages INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) STRICT;
+
+-- One mark for each handler of a message that does not come through the inbox.
+CREATE TABLE IF NOT EXISTS {inbox}_marks (
+    source     TEXT    NOT NULL,
+    message_id TEXT    NOT NULL,
+    handler    TEXT    NOT NULL,
+    topic      TEXT    NOT NULL, -- of the message; empty if its sender names none
+    marked_at  INTEGER NOT NULL,
+    PRIMARY KEY (source, message_id, handler)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS {inbox}_marks_age ON {inbox}_marks (handler, marked_at);
+
+CREATE TABLE IF NOT EXISTS postroom_schema (
+    outbox        TEXT    NOT NULL,
+    inbox         TEXT    NOT NULL,
+    version       INTEGER NOT NULL,
+    maintained_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (outbox, inbox)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO postroom_schema (outbox, inbox, version) VALUES ('{outbox}', '{inbox}', 1)
+ON CONFLICT (outbox, inbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version;
