@@ -50,13 +50,12 @@ pub(crate) const SQLITE: Dialect = Dialect {
             "(SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
              WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND {fence}",
         ),
-        // How many messages no claim has looked at.
+        // How many messages no claim has looked at. Behind the first 100,000 they are counted by their numbers: a
+        // duplicate that was not stored, and a message that was deleted, count as well.
         (
             "count_fresh",
-            "(SELECT (SELECT count(*) FROM {t} AS m INDEXED BY {t}_born WHERE m.born = 0 AND m.seq >= f.next)
-                 - (SELECT count(*) FROM {t}_trouble AS t CROSS JOIN {t} AS m ON m.seq = t.seq
-                    WHERE t.seq >= f.next AND m.born = 0)
-              FROM {t}_front AS f WHERE f.one = 1)",
+            "(SELECT n + CASE WHEN n < 100000 THEN 0 ELSE (SELECT max(seq) FROM {t}) - last END
+              FROM (SELECT count(*) AS n, max(seq) AS last FROM (SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 100000)))",
         ),
         // The rows that are past their time to live and wait. What expired before the mark was looked at,
         // unless the clock has gone back since.
@@ -239,12 +238,15 @@ pub(crate) const SQLITE: Dialect = Dialect {
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT (id) DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
+    // OR FAIL: nothing is written before it fails, so SQLite need not keep a journal to undo it. The outbox does not
+    // gain by it, because the functions in its trigger may fail, too.
     inbox_alone: InboxSql {
-        insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0) ON CONFLICT (source, message_id) DO NOTHING",
+        insert: "INSERT OR FAIL INTO {t} ({new}, born) VALUES ({new_values}, 0)
+             ON CONFLICT (source, message_id) DO NOTHING",
         accept: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0)
              ON CONFLICT (source, message_id) DO UPDATE SET {accepted_excluded}
              WHERE EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = {t}.seq AND t.state = 5)",
-        handled: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 2)",
+        handled: "INSERT OR FAIL INTO {t} ({new}, born) VALUES ({new_values}, 2)",
         see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at, born) VALUES (?1, ?2, ?3, ?4, ?4, 5)
              ON CONFLICT (source, message_id) DO NOTHING",
         touch: "INSERT INTO {t}_seen (seq, at, hash) VALUES (?1, ?2, ?3)
@@ -254,7 +256,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     },
     accept_seen: None,
     arrive: Arrive::Answered(
-        "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 1)
+        "INSERT OR FAIL INTO {t} ({new}, born) VALUES ({new_values}, 1)
          ON CONFLICT (source, message_id) DO NOTHING RETURNING 1, seq",
     ),
     idle_poll: None,
