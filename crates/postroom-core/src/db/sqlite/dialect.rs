@@ -50,6 +50,13 @@ pub(crate) const SQLITE: Dialect = Dialect {
             "(SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
              WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND {fence}",
         ),
+        // Messages that no claim has looked at, if they are behind the front. With the front in the query, SQLite would
+        // begin there and not at the number that it is given.
+        (
+            "behind",
+            "(SELECT {wide_fresh}, 0 AS claim_no, m.visible_at
+              FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{seen} WHERE m.born = 0 AND t.seq IS NULL)",
+        ),
         // How many messages no claim has looked at. Behind the first 100,000 they are counted by their numbers: a
         // duplicate that was not stored, and a message that was deleted, count as well.
         (
@@ -107,7 +114,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
         },
         front: Front {
             at: "SELECT next FROM {t}_front WHERE one = 1",
-            fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {t}_fresh WHERE seq >= ?1 ORDER BY seq",
+            fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {behind} WHERE seq >= ?1 ORDER BY seq",
+            skim: "SELECT seq, topic, {destination} FROM {behind} WHERE seq >= ?1 ORDER BY seq",
             take: "DELETE FROM {t}_line WHERE seq = ?1",
             pass: "INSERT INTO {t}_line (seq, place, visible_at, expires_at)
              SELECT seq, {place}, visible_at, expires_at FROM {t} WHERE seq = ?1",

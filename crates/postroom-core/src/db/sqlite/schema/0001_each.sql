@@ -110,8 +110,8 @@ CREATE TABLE IF NOT EXISTS {t}_audit (
 
 -- Messages that no claim has looked at.
 CREATE VIEW IF NOT EXISTS {t}_fresh AS
-SELECT {wide}, 0 AS state, m.visible_at, 0 AS claim_no, NULL AS owner, NULL AS locked_until, NULL AS last_attempt_at,
-    NULL AS processed_at, NULL AS processed_by, a.response
+SELECT {wide_fresh}, 0 AS state, m.visible_at, 0 AS claim_no, NULL AS owner, NULL AS locked_until,
+    NULL AS last_attempt_at, NULL AS processed_at, NULL AS processed_by, a.response
 FROM {t}_front AS f CROSS JOIN {t} AS m{beside}
 WHERE f.one = 1 AND m.seq >= f.next AND m.born = 0 AND t.seq IS NULL;
 
