@@ -160,7 +160,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
              SELECT ?1, ?1, claim_no, ?5, ?2, at, ?4
              FROM {lease} AND to_seq >= ?1",
-        held: "SELECT 1 FROM {lease} AND to_seq >= ?1",
+        held: "SELECT to_seq FROM {lease} AND to_seq >= ?1",
         load_claimed: "SELECT {record} FROM {v} WHERE seq IN (
                  SELECT m.seq FROM {t}_held AS h CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq
                  WHERE h.until = ?1 AND h.owner = ?2) ORDER BY seq",
