@@ -288,11 +288,10 @@ pub(crate) fn handled(
     took: Duration,
 ) {
     let ms = took.as_secs_f64() * 1000.0;
-    meters.took(message, took);
+    meters.ended(message, took, matches!(outcome, Outcome::Settled | Outcome::Done { .. }));
     let (topic, attempt) = (&message.topic, message.attempts + 1);
     match outcome {
         Outcome::Settled | Outcome::Done { .. } => {
-            meters.done(message);
             if tracing::enabled!(tracing::Level::INFO) {
                 info!(store, %queue, topic, message_id = message.id(), source = message.source(), ms, "handled");
             }

@@ -68,6 +68,12 @@ impl Lease {
         (self.seq + 1, self.owner, self.claim_no) == (other.seq, other.owner, other.claim_no)
     }
 
+    /// Returns whether the other lease belongs to the same claim, on one of the rows from this one up to `last`.
+    pub(crate) fn is_shared_by(&self, other: &Self, last: i64) -> bool {
+        let is_between = (self.seq..=last).contains(&other.seq);
+        is_between && (self.owner, self.claim_no) == (other.owner, other.claim_no)
+    }
+
     /// Returns the row's number in its table.
     pub fn seq(&self) -> i64 {
         self.seq

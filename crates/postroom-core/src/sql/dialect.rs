@@ -260,7 +260,9 @@ impl QueueStatements {
         let texts = match &self.claim {
             Claim::AtOnce { take, look, .. } => vec![look, &take.all],
             Claim::Listed { select, lease, look } => vec![look, &select.all, lease],
-            Claim::Front { line, front } => vec![&self.load_over, &self.load_expired, &line.all, &front.fresh],
+            Claim::Front { line, front } => {
+                vec![&self.load_over, &self.load_expired, &line.all, &front.at, &front.fresh]
+            }
         };
         texts.into_iter().map(|text| text.sql().to_string()).collect()
     }

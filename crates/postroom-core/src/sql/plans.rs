@@ -62,8 +62,10 @@ statements! {
     Front {
         /// Where the front is.
         at,
-        /// Messages that no claim has looked at, from a number on, in the order of their numbers.
+        /// Messages that no claim has looked at, from a number behind the front on, in the order of their numbers.
         fresh,
+        /// The number, topic and destination of the same messages.
+        skim,
         /// Takes a message out of the line.
         take,
         /// Puts a message into the line.

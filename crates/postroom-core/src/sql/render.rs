@@ -80,9 +80,10 @@ impl<'a> Renderer<'a> {
             ("no_message", vec!["NULL"; message::NEXT + columns::IDENTITY].join(", ")),
             ("inserted", inserted(identity)),
             // The columns of a view that come from the message `m` and its trouble `t`, and the same where every
-            // message had some.
-            ("wide", wide("m.seq", columns)),
-            ("wide_ended", wide("t.seq", columns)),
+            // message had some, or none.
+            ("wide", wide("m.seq", columns, true)),
+            ("wide_ended", wide("t.seq", columns, true)),
+            ("wide_fresh", wide("m.seq", columns, false)),
         ];
         Self { dialect, identity, columns, words }
     }
@@ -148,15 +149,25 @@ impl<'a> Renderer<'a> {
 }
 
 /// The columns of a message that its trouble, or a later arrival, replaces.
-fn wide(number: &str, columns: &[Column]) -> String {
+fn wide(number: &str, columns: &[Column], with_trouble: bool) -> String {
     let of_message = columns.iter().filter(|(name, _)| *name != "visible_at").map(|(name, _)| match *name {
-        "expires_at" => "CASE WHEN t.seq IS NULL THEN m.expires_at ELSE t.expires_at END AS expires_at".to_owned(),
+        "expires_at" if with_trouble => {
+            "CASE WHEN t.seq IS NULL THEN m.expires_at ELSE t.expires_at END AS expires_at".to_owned()
+        }
         "hash" => "coalesce(m.hash, s.hash) AS hash".to_owned(),
         "last_seen_at" => "coalesce(s.at, m.last_seen_at) AS last_seen_at".to_owned(),
         name => format!("m.{name}"),
     });
-    let of_trouble = "coalesce(t.attempts, 0) AS attempts, coalesce(t.crashes, 0) AS crashes, t.last_error, \
-                      t.next_attempt_at, t.dismissed_by, t.dismissed_why";
+    let of_trouble = match with_trouble {
+        true => {
+            "coalesce(t.attempts, 0) AS attempts, coalesce(t.crashes, 0) AS crashes, t.last_error, t.next_attempt_at, \
+             t.dismissed_by, t.dismissed_why"
+        }
+        false => {
+            "0 AS attempts, 0 AS crashes, NULL AS last_error, NULL AS next_attempt_at, NULL AS dismissed_by, \
+             NULL AS dismissed_why"
+        }
+    };
     format!("{number}, {}, {of_trouble}", of_message.collect::<Vec<_>>().join(", "))
 }
 

@@ -169,6 +169,10 @@ impl SqlTemplate {
 
 /// Numbers the placeholders of a text, starting after `taken`.
 fn numbered(text: &str, taken: usize, sign: &str) -> String {
+    // Without a number it means the next one.
+    if (taken, sign) == (0, "?") {
+        return text.to_owned();
+    }
     let mut pieces = text.split('?');
     let mut told = pieces.next().unwrap_or_default().to_owned();
     for (number, piece) in (taken + 1..).zip(pieces) {

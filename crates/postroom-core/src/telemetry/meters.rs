@@ -31,14 +31,11 @@ impl Meters {
         Self { store: store_label(queue.store), queue: queue.kind, known: RwLock::default() }
     }
 
-    /// Records how long the work took, whatever its outcome.
-    pub(super) fn took(&self, message: &Message, took: Duration) {
-        self.of(message).took_ms.record(took.as_secs_f64() * 1000.0);
-    }
-
-    /// Records that it is done.
-    pub(super) fn done(&self, message: &Message) {
-        if let Some(retries) = self.of(message).retries {
+    /// Records how long the work took, whatever its outcome, and the retries of what is done.
+    pub(super) fn ended(&self, message: &Message, took: Duration, is_done: bool) {
+        let pair = self.of(message);
+        pair.took_ms.record(took.as_secs_f64() * 1000.0);
+        if let (Some(retries), true) = (pair.retries, is_done) {
             retries.record(f64::from(message.attempts));
         }
     }

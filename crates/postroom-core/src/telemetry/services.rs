@@ -24,8 +24,7 @@ pub(crate) fn sent(
     let fault = match outcome {
         Outcome::Done { .. } => {
             let ms = took.as_secs_f64() * 1000.0;
-            meters.took(message, took);
-            meters.done(message);
+            meters.ended(message, took, true);
             info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
             return;
         }
@@ -36,7 +35,7 @@ pub(crate) fn sent(
     let max_retries = message.max_attempts.unwrap_or(policy.attempts_max()).saturating_sub(1);
     let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
     let (code, why) = (fault.cause().code(), headline(fault.why()));
-    meters.took(message, took);
+    meters.ended(message, took, false);
     meters.failed(message, fault);
     if retry > max_retries || fault.is_final() {
         error!(

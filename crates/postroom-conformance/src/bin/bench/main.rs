@@ -81,7 +81,7 @@ const FULL: Sizes = Sizes {
     messages: 100_000,
     seconds: 4.0,
     rounds: 1_000,
-    done_rows: 2_000_000,
+    done_rows: 5_000_000,
     pending_rows: 1_000_000,
     memory_rows: 1_000_000,
     passing: 150_000,

@@ -4,6 +4,7 @@ mod claim;
 pub(crate) mod crashed;
 mod drain;
 mod enqueue;
+mod handlers;
 mod latency;
 pub(crate) mod memory;
 pub(crate) mod raw;
@@ -38,6 +39,9 @@ pub(crate) async fn run(
     }
     if wants("e") {
         claim::run(dir.path(), sizes, report).await?;
+    }
+    if wants("h") {
+        handlers::run(dir.path(), sizes, report).await?;
     }
     if wants("m") {
         memory::run(dir.path(), sizes, report).await?;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
 use crate::db::sqlite::blocking::now;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
-use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
+use crate::db::sqlite::guard::{Guard, OnDemand, Savepoints, TransactionLost};
 use crate::db::sqlite::handling::{as_error, call};
 use crate::db::sqlite::job::{Job, Ran, lost};
 use crate::db::sqlite::store::SqliteShared;
@@ -138,21 +138,36 @@ struct ChunkDone {
 struct Prepared<'c> {
     savepoints: Savepoints<'c>,
     held: CachedStatement<'c>,
+    /// The lease that was found last, and the last message that is held with it.
+    known: Option<(Lease, i64)>,
 }
 
 /// What a handler answered to the message of that number in the chunk.
 type Answered = (usize, Option<String>);
 
 impl Prepared<'_> {
-    fn held(&mut self, held: &Statement) -> std::result::Result<bool, TransactionLost> {
-        self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|error| TransactionLost(error.into()))
+    /// Whether a lease is held. Messages that were claimed together are held together. No other connection can write
+    /// until the group commits: a lease that is valid now is valid until then.
+    fn is_held(&mut self, lease: &Lease, ask: &Statement) -> std::result::Result<bool, TransactionLost> {
+        if self.known.as_ref().is_some_and(|(known, last)| known.is_shared_by(lease, *last)) {
+            return Ok(true);
+        }
+        let values = rusqlite::params_from_iter(ask.values());
+        let last: Option<i64> = self.held.query_row(values, |row| row.get(0)).optional().map_err(spoilt)?;
+        self.known = last.map(|last| (lease.clone(), last));
+        Ok(last.is_some())
     }
+}
+
+fn spoilt(error: rusqlite::Error) -> TransactionLost {
+    TransactionLost(error.into())
 }
 
 impl ChunkJob {
     fn prepare<'c>(&self, conn: &'c Connection, guard: &Guard) -> Result<Prepared<'c>> {
         let statements = self.core.verbs.statements.of(self.queue);
-        Ok(Prepared { savepoints: guard.savepoints(conn)?, held: conn.prepare_cached(statements.held.sql())? })
+        let held = conn.prepare_cached(statements.held.sql())?;
+        Ok(Prepared { savepoints: guard.savepoints(conn)?, held, known: None })
     }
 
     /// Acknowledges what was handled, as runs. This is outside the handlers' savepoints, because SQLite copies every
@@ -182,27 +197,31 @@ impl ChunkJob {
         let _span = telemetry::handle_span(&self.core.name, self.queue, message).entered();
         telemetry::handling(&self.core.name, self.queue, message);
         let started = monotonic();
-        let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
-        let mut failure = None;
-        let handle = || match call(handler, &mut ctx) {
-            Ok(response) => {
-                if let Some(answer) = answer_to(message, response.as_deref()) {
-                    ctx.enqueue(&answer)?;
+        let (mut failure, mut enqueued) = (None, false);
+        let handle = |savepoint: &OnDemand<'_, '_>| {
+            let (begin, core, state) = (|| savepoint.begin(), &self.core, &self.state);
+            let mut ctx = BlockingCtx { conn, savepoint: Some(&begin), core, message, state, enqueued: false };
+            let handled = match call(handler, &mut ctx) {
+                Ok(response) => {
+                    if let Some(answer) = answer_to(message, response.as_deref()) {
+                        ctx.enqueue(&answer)?;
+                    }
+                    Ok(response)
                 }
-                Ok(response)
-            }
-            Err(error) => {
-                let why = as_error(&error);
-                failure = Some(error);
-                Err(why)
-            }
+                Err(error) => {
+                    let why = as_error(&error);
+                    failure = Some(error);
+                    Err(why)
+                }
+            };
+            enqueued = ctx.enqueued;
+            handled
         };
-        // No other connection can write until the group commits: a lease that is valid now is valid until then.
-        if !on.held(&self.core.verbs.held(self.queue, lease))? {
+        if !on.is_held(lease, &self.core.verbs.held(self.queue, lease))? {
             return Ok((Outcome::Lost, false, None));
         }
-        let result = on.savepoints.run(handle, |_| Ok(()))?;
-        let enqueued = ctx.enqueued && result.is_ok();
+        let result = on.savepoints.run_on_demand(handle)?;
+        let enqueued = enqueued && result.is_ok();
         let (outcome, response) = match (result, failure) {
             (Ok(response), _) => (Outcome::Settled, response),
             (Err(_), Some(failure)) => (failure.into(), None),

@@ -118,8 +118,6 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection> {
         "PRAGMA cache_size = -8000; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;",
     )
     .map_err(|source| explain(path, source))?;
-    #[cfg(feature = "testing")]
-    super::statements::count(&conn);
     // Otherwise every claim is compiled again, because the planner looks at its values: an eighth of the writer's time.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);

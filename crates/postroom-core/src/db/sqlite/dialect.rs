@@ -54,13 +54,19 @@ pub(crate) const SQLITE: Dialect = Dialect {
             "(SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
              WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND {fence}",
         ),
-        // How many messages no claim has looked at.
+        // Messages that no claim has looked at, if they are behind the front. With the front in the query, SQLite would
+        // begin there and not at the number that it is given.
+        (
+            "behind",
+            "(SELECT {wide_fresh}, 0 AS claim_no, m.visible_at
+              FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{seen} WHERE m.born = 0 AND t.seq IS NULL)",
+        ),
+        // How many messages no claim has looked at. Behind the first 100,000 they are counted by their numbers: a
+        // duplicate that was not stored, and a message that was deleted, count as well.
         (
             "count_fresh",
-            "(SELECT (SELECT count(*) FROM {t} AS m INDEXED BY {t}_born WHERE m.born = 0 AND m.seq >= f.next)
-                 - (SELECT count(*) FROM {t}_trouble AS t CROSS JOIN {t} AS m ON m.seq = t.seq
-                    WHERE t.seq >= f.next AND m.born = 0)
-              FROM {t}_front AS f WHERE f.one = 1)",
+            "(SELECT n + CASE WHEN n < 100000 THEN 0 ELSE (SELECT max(seq) FROM {t}) - last END
+              FROM (SELECT count(*) AS n, max(seq) AS last FROM (SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 100000)))",
         ),
         // The rows that are past their time to live and wait. What expired before the mark was looked at,
         // unless the clock has gone back since.
@@ -87,7 +93,11 @@ pub(crate) const SQLITE: Dialect = Dialect {
     fence: Fence { one: "state = 1 AND owner = ?2 AND claim_no = ?3", each: None },
     outbox: Identity::outbox("id, message_id, destination, NULL"),
     inbox: Identity::INBOX,
-    insert_many: InsertMany::Each,
+    // SQLite keeps a journal for each statement that sets off a trigger. It costs less for many rows than for each.
+    insert_many: InsertMany::AllOrNone {
+        sql: "INSERT INTO {t} ({new}) VALUES {each|({new_marks})|, }",
+        sizes: &[100, 10],
+    },
     claim: Claim::Front {
         line: Lines {
             all: "SELECT l.seq, l.visible_at, octet_length(m.payload)
@@ -110,7 +120,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
         },
         front: Front {
             at: "SELECT next FROM {t}_front WHERE one = 1",
-            fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {t}_fresh WHERE seq >= ?1 ORDER BY seq",
+            fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {behind} WHERE seq >= ?1 ORDER BY seq",
+            skim: "SELECT seq, topic, {destination} FROM {behind} WHERE seq >= ?1 ORDER BY seq",
             take: "DELETE FROM {t}_line WHERE seq = ?1",
             pass: "INSERT INTO {t}_line (seq, place, visible_at, expires_at)
              SELECT seq, {place}, visible_at, expires_at FROM {t} WHERE seq = ?1",
@@ -155,7 +166,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
              SELECT ?1, ?1, claim_no, ?5, ?2, at, ?4
              FROM {lease} AND to_seq >= ?1",
-        held: "SELECT 1 FROM {lease} AND to_seq >= ?1",
+        held: "SELECT to_seq FROM {lease} AND to_seq >= ?1",
         load_claimed: "SELECT {record} FROM {v} WHERE seq IN (
                  SELECT m.seq FROM {t}_held AS h CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq
                  WHERE h.until = ?1 AND h.owner = ?2) ORDER BY seq",
@@ -241,12 +252,15 @@ pub(crate) const SQLITE: Dialect = Dialect {
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT (id) DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
+    // OR FAIL: nothing is written before it fails, so SQLite need not keep a journal to undo it. The outbox does not
+    // gain by it, because the functions in its trigger may fail, too.
     inbox_alone: InboxSql {
-        insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0) ON CONFLICT (source, message_id) DO NOTHING",
+        insert: "INSERT OR FAIL INTO {t} ({new}, born) VALUES ({new_values}, 0)
+             ON CONFLICT (source, message_id) DO NOTHING",
         accept: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0)
              ON CONFLICT (source, message_id) DO UPDATE SET {accepted_excluded}
              WHERE EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = {t}.seq AND t.state = 5)",
-        handled: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 2)",
+        handled: "INSERT OR FAIL INTO {t} ({new}, born) VALUES ({new_values}, 2)",
         see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at, born) VALUES (?1, ?2, ?3, ?4, ?4, 5)
              ON CONFLICT (source, message_id) DO NOTHING",
         touch: "INSERT INTO {t}_seen (seq, at, hash) VALUES (?1, ?2, ?3)
@@ -256,7 +270,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     },
     accept_seen: None,
     arrive: Arrive::Answered(
-        "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 1)
+        "INSERT OR FAIL INTO {t} ({new}, born) VALUES ({new_values}, 1)
          ON CONFLICT (source, message_id) DO NOTHING RETURNING 1, seq",
     ),
     idle_poll: None,

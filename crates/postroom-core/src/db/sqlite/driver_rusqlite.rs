@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use uuid::Uuid;
 
 use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
-use crate::db::sqlite::error::kind_of;
+use crate::db::sqlite::error::{is_duplicate, kind_of};
 use crate::mailbox::outbox::Outbox;
 use crate::mailbox::transaction::OutboxTx;
 use crate::message::IntoMessage;
-use crate::sql::{BlockingTx, Done, Row, Session, Statement, Value};
+use crate::sql::{BlockingTx, Done, Expects, Row, Session, Statement, Value};
 use crate::store::Stored;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -42,7 +42,10 @@ impl BlockingTx for Connection {
 fn run(prepared: &mut rusqlite::Statement<'_>, statement: &Statement) -> Result<Done> {
     let values = rusqlite::params_from_iter(&statement.values);
     let rows = match prepared.column_count() {
-        0 => prepared.execute(values)? as u64,
+        0 => match prepared.execute(values) {
+            Err(error) if statement.expects == Expects::RowOrDuplicate && is_duplicate(&error) => 0,
+            changed => changed? as u64,
+        },
         // SQLite does not count the rows of an update that moves messages. Such a statement returns a row for each.
         _ => {
             let (mut moved, mut count) = (prepared.query(values)?, 0);

@@ -2,6 +2,8 @@
 
 use crate::support::error::{Error, ErrorKind};
 
+/// A value that must be unique exists already.
+const NOT_UNIQUE: i32 = 2067;
 /// Another connection has locked a table of a shared cache.
 const LOCKED_IN_SHARED_CACHE: i32 = 262;
 
@@ -30,6 +32,11 @@ pub(crate) fn kind_of(code: i32, message: &str) -> ErrorKind {
 
 fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error).map(|error| error.extended_code)
+}
+
+/// Whether a statement was refused because a row like its own exists already.
+pub(crate) fn is_duplicate(error: &rusqlite::Error) -> bool {
+    code_of(error) == Some(NOT_UNIQUE)
 }
 
 /// Whether the database is busy or full, or cannot read or write its disk.

@@ -153,6 +153,8 @@ impl Group<'_> {
 }
 
 pub(super) fn begin(conn: &Connection) -> Result<()> {
+    #[cfg(feature = "testing")]
+    super::statements::count(conn);
     Ok(conn.execute_batch("BEGIN IMMEDIATE")?)
 }
 

@@ -1,6 +1,7 @@
 //! Keeps the user's code from ending the transaction it runs in, because the transaction contains the work of others
 //! too.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,6 +50,10 @@ impl Guard {
         Ok(guard)
     }
 
+    fn enter(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Called when the user's code has ended, whatever its result.
     pub(crate) fn leave(&self) {
         self.0.store(false, Ordering::Relaxed);
@@ -77,7 +82,22 @@ pub(crate) struct Savepoints<'c> {
     keep: CachedStatement<'c>,
 }
 
-impl Savepoints<'_> {
+/// A savepoint that begins when the user's code first asks for the connection.
+pub(crate) struct OnDemand<'s, 'c>(RefCell<(&'s mut Savepoints<'c>, Option<rusqlite::Result<()>>)>);
+
+impl OnDemand<'_, '_> {
+    /// Begins the savepoint, if it has not begun. If that fails, everything is rolled back when the code has ended.
+    pub(crate) fn begin(&self) {
+        let (savepoints, begun) = &mut *self.0.borrow_mut();
+        if begun.is_none() {
+            savepoints.guard.leave();
+            *begun = Some(savepoints.begin.execute([]).map(|_| ()));
+            savepoints.guard.enter();
+        }
+    }
+}
+
+impl<'c> Savepoints<'c> {
     /// Runs the user's code in its own savepoint, then `seal` if it succeeded. The effects of both stay, or of neither.
     pub(crate) fn run<T>(
         &mut self,
@@ -87,13 +107,34 @@ impl Savepoints<'_> {
         if let Err(error) = self.begin.execute([]) {
             return Ok(Err(error.into()));
         }
-        self.guard.0.store(true, Ordering::Relaxed);
+        self.guard.enter();
         let result = code();
-        self.guard.0.store(false, Ordering::Relaxed);
+        self.guard.leave();
         if self.conn.is_autocommit() {
             return Err(TransactionLost::after(result.err()));
         }
-        let result = result.and_then(|value| seal(&value).map(|()| value));
+        self.end(result.and_then(|value| seal(&value).map(|()| value)))
+    }
+
+    /// Runs code that begins the savepoint before it uses the connection.
+    pub(crate) fn run_on_demand<T>(
+        &mut self,
+        code: impl FnOnce(&OnDemand<'_, 'c>) -> Result<T>,
+    ) -> std::result::Result<Result<T>, TransactionLost> {
+        self.guard.enter();
+        let savepoint = OnDemand(RefCell::new((self, None)));
+        let result = code(&savepoint);
+        let (this, begun) = savepoint.0.into_inner();
+        this.guard.leave();
+        match begun {
+            _ if this.conn.is_autocommit() => Err(TransactionLost::after(result.err())),
+            None => Ok(result),
+            Some(Ok(())) => this.end(result),
+            Some(Err(error)) => Err(TransactionLost(error.into())),
+        }
+    }
+
+    fn end<T>(&mut self, result: Result<T>) -> std::result::Result<Result<T>, TransactionLost> {
         let ended = match &result {
             Ok(_) => self.keep.execute([]),
             Err(_) => self.conn.execute(UNDO, []).and_then(|_| self.keep.execute([])),

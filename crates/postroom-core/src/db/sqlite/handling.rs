@@ -63,6 +63,8 @@ pub enum Sqlite {}
 /// ```
 pub struct BlockingCtx<'c> {
     pub(super) conn: &'c Connection,
+    /// Begins a savepoint. Called before the connection is used.
+    pub(super) savepoint: Option<&'c dyn Fn()>,
     pub(super) core: &'c SqliteShared,
     pub(super) message: &'c Message,
     pub(super) state: &'c States,
@@ -73,6 +75,7 @@ impl BlockingCtx<'_> {
     /// The connection: writes on it commit with the message's ack, or not at all. It belongs to the writer and is
     /// shared with all transactions: do not change its hooks, limits or busy handler.
     pub fn tx(&self) -> &Connection {
+        self.savepoint.iter().for_each(|begin| begin());
         self.conn
     }
 
@@ -107,7 +110,7 @@ impl BlockingCtx<'_> {
     pub fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?.because_of(self.message);
         self.enqueued = true;
-        self.core.enqueue_on(self.conn, &message)
+        self.core.enqueue_on(self.tx(), &message)
     }
 }
 

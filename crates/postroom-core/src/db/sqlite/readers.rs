@@ -40,6 +40,8 @@ impl Readers {
             }
             None => place.reader()?,
         };
+        #[cfg(feature = "testing")]
+        super::statements::count(&opened.conn);
         let result = code(&opened.conn);
         // A reader that was left inside a transaction would show the same moment forever.
         match opened.conn.is_autocommit() {

@@ -115,7 +115,8 @@ impl Receiving {
         failure: &mut Option<HandlerError>,
     ) -> Result<Option<String>> {
         let _span = telemetry::handle_span(&self.core.name, Queue::Inbox, message).entered();
-        let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
+        let mut ctx =
+            BlockingCtx { conn, savepoint: None, core: &self.core, message, state: &self.state, enqueued: false };
         let handled = call(&self.handler, &mut ctx);
         self.enqueued = ctx.enqueued;
         handled.map_err(|error| {

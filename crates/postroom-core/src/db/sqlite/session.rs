@@ -134,7 +134,8 @@ impl SqliteTx {
     ) -> HandlerResult<Option<String>> {
         let (core, caller) = (self.core.clone(), telemetry::Caller::here());
         let called = self.step(move |conn| {
-            let mut ctx = BlockingCtx { conn, core: &core, message: &message, state: &state, enqueued: false };
+            let mut ctx =
+                BlockingCtx { conn, savepoint: None, core: &core, message: &message, state: &state, enqueued: false };
             let handled = caller.within(|| handling::call(&handler, &mut ctx));
             Ok((handled, ctx.enqueued))
         });

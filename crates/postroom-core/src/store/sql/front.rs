@@ -80,6 +80,23 @@ impl Looked {
     fn is_behind(&self, seq: i64) -> bool {
         self.skipped.is_some_and(|(first, _)| first < seq)
     }
+
+    /// Leaves a message behind, or stops at it.
+    fn pass(&mut self, seq: i64) -> Option<()> {
+        self.goes_on(seq).then(|| self.passed.push(seq))
+    }
+
+    /// Leaves a message where it is, for other claims, or stops at it.
+    fn skip(&mut self, seq: i64) -> Option<()> {
+        let (first, count) = self.skipped.unwrap_or((seq, 0));
+        self.goes_on(seq).then(|| self.skipped = Some((first, count + 1)))
+    }
+
+    fn goes_on(&mut self, seq: i64) -> bool {
+        let goes_on = self.passed.len() + self.skipped.map_or(0, |(_, count)| count) < PASSED_MAX;
+        *(if goes_on { &mut self.last } else { &mut self.stopped_at }) = Some(seq);
+        goes_on
+    }
 }
 
 impl SqlVerbs {
@@ -110,11 +127,10 @@ impl SqlVerbs {
         let full = candidates.get(request.batch.saturating_sub(1)).map(|last| last.at);
         let mut looked = Looked::default();
         let (from, since) = self.skipped.from(queue, request.topics.as_ref());
+        let at = session.query(&front.at.with(Vec::new()), |row| row.int(0)).await?;
+        let at = at.into_iter().flatten().next().unwrap_or(0);
         // Whether it goes on behind messages that an earlier claim skipped.
-        let is_resumed = from > 0 && {
-            let at = session.query(&front.at.with(Vec::new()), |row| row.int(0)).await?;
-            at.into_iter().flatten().any(|next| from > next)
-        };
+        let (is_resumed, from) = (from > at, from.max(at));
         if !request.suspects {
             looked = self.look_ahead(session, (queue, front), request, (now, from), full).await?;
         }
@@ -182,46 +198,62 @@ impl SqlVerbs {
     ) -> Result<Looked> {
         let (until, owner) = (self.late(now).plus(request.lease), request.owner);
         let (mut looked, mut total, places) = (Looked::default(), 0_u64, request.places());
-        let mut in_turn = 0;
-        let read = |row: &dyn Row| {
-            let (seq, at, bytes) = (number(row, message::SEQ)?, rows::claimed_at(row)?, rows::payload_bytes(row)?);
-            let destination = match queue {
-                Queue::Outbox => row.str(message::NEXT + 2).ok().flatten(),
-                Queue::Inbox => None,
-            };
-            let expired = rows::moment(row, message::EXPIRES_AT)?.is_some_and(|expires| expires <= now);
-            let is_for_it = places.contains(row.str(message::TOPIC).ok().flatten().unwrap_or_default(), destination);
-            let skipped = looked.skipped.map_or(0, |(_, count)| count);
-            if (at > now || expired || !is_for_it) && looked.passed.len() + skipped >= PASSED_MAX {
-                looked.stopped_at = Some(seq);
-                return Ok(None);
-            }
-            if !is_for_it {
-                looked.skipped = Some((looked.skipped.map_or(seq, |(first, _)| first), skipped + 1));
-            } else if at > now || expired {
-                looked.passed.push(seq);
-            }
-            if at > now || expired || !is_for_it {
+        let (mut in_turn, mut next) = (0, Some(from));
+        while let Some(from) = next.take() {
+            let read = |row: &dyn Row| {
+                let (seq, at, bytes) = (number(row, message::SEQ)?, rows::claimed_at(row)?, rows::payload_bytes(row)?);
+                if !is_for(&places, queue, row, (message::TOPIC, message::NEXT + 2)) {
+                    next = Some(seq);
+                    return Ok(None);
+                }
+                let expired = rows::moment(row, message::EXPIRES_AT)?.is_some_and(|expires| expires <= now);
+                if at > now || expired {
+                    return Ok(looked.pass(seq));
+                }
+                let is_delayed = at.as_micros() > number(row, message::CREATED_AT)?;
+                total = total.saturating_add(bytes);
+                let fits = in_turn < request.budget.least || total <= request.budget.bytes;
+                let is_after = full.is_some_and(|full| at > full) && !is_delayed;
+                if in_turn >= request.batch || looked.candidates.len() >= PASSED_MAX || !fits || is_after {
+                    looked.stopped_at = Some(seq);
+                    return Ok(None);
+                }
+                // What was delayed may have its turn after messages with higher numbers.
+                in_turn += usize::from(!is_delayed);
                 looked.last = Some(seq);
-                return Ok(Some(()));
+                let fresh = Some(read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?);
+                looked.candidates.push(Candidate { at, seq, bytes, fresh });
+                Ok(Some(()))
+            };
+            session.query_while(&front.fresh.with(vec![int(from)]), read).await?;
+            if let Some(from) = next.take() {
+                next = self.skip(session, (queue, front), &places, from, &mut looked).await?;
             }
-            let is_delayed = at.as_micros() > number(row, message::CREATED_AT)?;
-            total = total.saturating_add(bytes);
-            let fits = in_turn < request.budget.least || total <= request.budget.bytes;
-            let is_after = full.is_some_and(|full| at > full) && !is_delayed;
-            if in_turn >= request.batch || looked.candidates.len() >= PASSED_MAX || !fits || is_after {
-                looked.stopped_at = Some(seq);
+        }
+        Ok(looked)
+    }
+
+    /// Skips messages that are not for the claim, without reading their payloads. Returns the number of the next one
+    /// that is.
+    async fn skip(
+        &self,
+        session: &mut impl Session,
+        (queue, front): (Queue, &Front<SqlTemplate>),
+        places: &Topics,
+        from: i64,
+        looked: &mut Looked,
+    ) -> Result<Option<i64>> {
+        let mut next = None;
+        let read = |row: &dyn Row| {
+            let seq = number(row, 0)?;
+            if is_for(places, queue, row, (1, 2)) {
+                next = Some(seq);
                 return Ok(None);
             }
-            // What was delayed may have its turn after messages with higher numbers.
-            in_turn += usize::from(!is_delayed);
-            looked.last = Some(seq);
-            let fresh = Some(read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?);
-            looked.candidates.push(Candidate { at, seq, bytes, fresh });
-            Ok(Some(()))
+            Ok(looked.skip(seq))
         };
-        session.query_while(&front.fresh.with(vec![int(from)]), read).await?;
-        Ok(looked)
+        session.query_while(&front.skim.with(vec![int(from)]), read).await?;
+        Ok(next)
     }
 
     /// Takes them out of the line and holds them.
@@ -273,4 +305,13 @@ impl SqlVerbs {
         }
         Ok(())
     }
+}
+
+/// Returns whether a message is for a claim of these places, by its topic and destination in these columns.
+fn is_for(places: &Topics, queue: Queue, row: &dyn Row, (topic, destination): (usize, usize)) -> bool {
+    let destination = match queue {
+        Queue::Outbox => row.str(destination).ok().flatten(),
+        Queue::Inbox => None,
+    };
+    places.contains(row.str(topic).ok().flatten().unwrap_or_default(), destination)
 }

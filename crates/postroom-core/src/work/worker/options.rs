@@ -27,6 +27,8 @@ use crate::work::worker::Retention;
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) batch: usize,
+    /// The limit for a claim of a place that is known to be fast, if the batch was not set.
+    pub(crate) large_batch: Option<usize>,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
     pub(crate) poll_max: Duration,
@@ -48,6 +50,7 @@ pub struct WorkerOptions {
     pub(crate) probe: Option<Probe>,
 }
 
+const LARGE_BATCH: usize = 500;
 /// How many batches may be in progress, up to `IN_PROGRESS_MAX` messages.
 const BATCHES_IN_PROGRESS: usize = 4;
 const IN_PROGRESS_MAX: usize = 1000;
@@ -59,6 +62,7 @@ impl Default for WorkerOptions {
     fn default() -> Self {
         Self {
             batch: 50,
+            large_batch: Some(LARGE_BATCH),
             lease: Duration::from_secs(30),
             poll: Duration::from_millis(500),
             poll_max: Duration::from_secs(5),
@@ -81,8 +85,9 @@ impl Default for WorkerOptions {
 
 impl WorkerOptions {
     crate::setters! {
-        /// Sets how many messages a claim takes at most; 50 by default.
-        pub fn batch(mut self, rows: usize) { self.batch = rows; }
+        /// Sets how many messages a claim takes at most. By default it is 50, and up to 500 of a topic or destination
+        /// that completes so many within a second.
+        pub fn batch(mut self, rows: usize) { (self.batch, self.large_batch) = (rows, None); }
 
         /// Sets how long a message is leased before others may claim it, unless the lease is renewed; 30 s by default.
         pub fn lease(mut self, lease: Duration) { self.lease = lease; }

@@ -102,7 +102,7 @@ impl Loop {
             flights: Flights::new(queue.holding()),
             shares: match &gate {
                 Some(_) => Shares::new(options.batch, options.in_progress_max()).taking_turns(),
-                None => Shares::new(options.batch, options.in_progress_max()),
+                None => Shares::new(options.batch, options.in_progress_max()).growing(options.large_batch),
             },
             places,
             holds: Holds::default(),

@@ -19,10 +19,12 @@ const STALLED: Duration = Duration::from_secs(1);
 pub(super) struct Shares {
     places: HashMap<Place, Share>,
     batch: usize,
-    /// How many messages may be in progress, apart from those beyond their place's share.
-    room: usize,
+    /// How much of the room one place takes at most, so that there is some for one more batch.
+    single: usize,
     /// How many messages may be in progress at a place whose rate is unknown.
     unknown: usize,
+    /// The limits for a place that is known to be fast: of a claim, and of messages in progress.
+    fast: (usize, usize),
 }
 
 #[derive(Debug)]
@@ -56,7 +58,8 @@ impl Share {
         let elapsed = now.saturating_duration_since(self.since);
         // With turns, the pace depends on the other stores, so it says something only when it stalls.
         let takes_turns = unknown == usize::MAX;
-        let is_known = elapsed >= STALLED || (elapsed >= WINDOW && self.done > 0 && !takes_turns);
+        let has_done = self.done > 0 && (elapsed >= WINDOW || self.done >= 2 * batch);
+        let is_known = elapsed >= STALLED || (has_done && !takes_turns);
         let rate = if is_known { Some(self.rate(now)) } else { self.per_second.filter(|_| !takes_turns) };
         let least = (2 * self.slots).min(batch).max(1);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped, and not below zero")]
@@ -75,8 +78,18 @@ impl Share {
 }
 
 impl Shares {
+    /// `room` is how many messages may be in progress, apart from those beyond their place's share.
     pub(super) fn new(batch: usize, room: usize) -> Self {
-        Self { places: HashMap::new(), batch, room, unknown: batch }
+        let single = room.saturating_sub(batch).max(batch);
+        Self { places: HashMap::new(), batch, single, unknown: batch, fast: (batch, single) }
+    }
+
+    /// Lets claims of a place grow up to that size as the place turns out to be fast. Two of them are in progress then.
+    pub(super) fn growing(mut self, large_batch: Option<usize>) -> Self {
+        if let Some(large) = large_batch.filter(|large| *large > self.batch) {
+            self.fast = (large, self.fast.1.max(2 * large));
+        }
+        self
     }
 
     /// Sets the shares of a worker that takes turns with others; the turns limit how much it takes at once.
@@ -85,10 +98,9 @@ impl Shares {
         self
     }
 
-    /// Returns the batch size, the limit for one place (which leaves room for one more batch), and the limit for a
-    /// place whose rate is unknown.
+    /// Returns the batch size, the limit for one place, and the limit for a place whose rate is unknown.
     fn sizes(&self) -> (usize, usize, usize) {
-        (self.batch, self.room.saturating_sub(self.batch).max(self.batch), self.unknown)
+        (self.batch, self.fast.1, self.unknown)
     }
 
     /// Records that a message of that place was claimed.
@@ -124,16 +136,17 @@ impl Shares {
     /// room.
     pub(super) fn held_within_shares(&self, now: Instant) -> usize {
         let sizes = self.sizes();
-        self.places.values().map(|share| share.held.min(share.allowance(sizes, now))).sum()
+        let taken = |share: &Share| share.held.min(share.allowance(sizes, now)).min(self.single);
+        self.places.values().map(taken).sum()
     }
 
     /// Returns a crowded place that may get more messages, and how many.
     pub(super) fn next(&self, now: Instant) -> Option<(Place, usize)> {
-        let (batch, sizes) = (self.batch, self.sizes());
+        let (largest, sizes) = (self.fast.0, self.sizes());
         let wanted = |share: &Share| {
             let allowance = share.allowance(sizes, now);
-            let wanted = allowance.saturating_sub(share.held + share.asked).min(batch);
-            (wanted >= (allowance / 2).clamp(1, batch)).then_some(wanted)
+            let wanted = allowance.saturating_sub(share.held + share.asked).min(largest);
+            (wanted >= (allowance / 2).clamp(1, largest)).then_some(wanted)
         };
         let crowded = self.places.iter().filter(|(_, share)| share.is_crowded);
         let able = crowded.filter_map(|(place, share)| Some((share.held + share.asked, place, wanted(share)?)));
@@ -197,6 +210,22 @@ mod tests {
         assert_eq!(shares.next(soon), Some((place("fast"), 50)), "several claims are under way at once");
         shares.answered(&place("fast"), 50, Some(7));
         assert!(shares.crowded().is_empty(), "no more wait: it is claimed with the whole queue again");
+    }
+
+    #[test]
+    fn claims_of_a_fast_place_grow_and_those_of_a_slow_one_do_not() {
+        let (now, mut shares) = (monotonic(), Shares::new(50, 200).growing(Some(500)));
+        holding(&mut shares, "fast", 50, now);
+        assert!(shares.next(now).is_none(), "nothing is known of it");
+        (0..50).for_each(|_| shares.give(&place("fast"), true, now));
+        holding(&mut shares, "fast", 50, now);
+        (0..50).for_each(|_| shares.give(&place("fast"), true, now));
+        assert_eq!(shares.next(now), Some((place("fast"), 500)), "a hundred at once are a thousand a second");
+        holding(&mut shares, "slow", 50, now);
+        let later = now + Duration::from_secs(2);
+        (0..10).for_each(|_| shares.give(&place("slow"), true, later));
+        shares.answered(&place("fast"), 0, Some(0));
+        assert!(shares.next(later).is_none_or(|(_, wanted)| wanted <= 50), "five a second");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use postroom::WorkerOptions;
 use postroom::sqlite::SqliteOptions;
 
-use super::drain::{drain_store, fill};
+use super::drain::{Payload, drain_store, fill};
 use super::open;
 use crate::{Report, Sizes};
 
@@ -14,7 +14,7 @@ const LIMIT_MIB: f64 = 150.0;
 
 pub(crate) async fn run(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
     let store = open(dir, "m.db").await?;
-    fill(&store, sizes.memory_rows).await?;
+    fill(&store, sizes.memory_rows, Payload::default()).await?;
     let path = store.path().to_path_buf();
     store.close().await;
     let child = Command::new(std::env::current_exe()?)

@@ -1,6 +1,3 @@
--- To count the messages that no claim has looked at, and to find them among others.
-CREATE INDEX IF NOT EXISTS {t}_born ON {t} (born) WHERE born = 0;
-
 -- The lowest number that no claim has looked at, and the time up to which expired messages were looked for.
 CREATE TABLE IF NOT EXISTS {t}_front (
     one        INTEGER PRIMARY KEY CHECK (one = 1),
@@ -113,10 +110,10 @@ CREATE TABLE IF NOT EXISTS {t}_audit (
 
 -- Messages that no claim has looked at.
 CREATE VIEW IF NOT EXISTS {t}_fresh AS
-SELECT {wide}, 0 AS state, m.visible_at, 0 AS claim_no, NULL AS owner, NULL AS locked_until, NULL AS last_attempt_at,
-    NULL AS processed_at, NULL AS processed_by, a.response
+SELECT {wide_fresh}, 0 AS state, m.visible_at, 0 AS claim_no, NULL AS owner, NULL AS locked_until,
+    NULL AS last_attempt_at, NULL AS processed_at, NULL AS processed_by, a.response
 FROM {t}_front AS f CROSS JOIN {t} AS m{beside}
-WHERE f.one = 1 AND m.seq >= f.next AND +m.born = 0 AND t.seq IS NULL; -- by number, not by {t}_born
+WHERE f.one = 1 AND m.seq >= f.next AND m.born = 0 AND t.seq IS NULL;
 
 -- Every message with its state, for a message by its number, id or key. An UPDATE of this view moves messages.
 CREATE VIEW IF NOT EXISTS {t}_state AS
