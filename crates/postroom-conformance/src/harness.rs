@@ -22,6 +22,7 @@ use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::case::{Setup, Verdict};
+use crate::servers::Client;
 pub use crate::side::{Draft, Side};
 pub use crate::wait::{eventually, readable, refused, soon};
 use crate::{capture, meters, mssql, servers};
@@ -45,8 +46,8 @@ pub trait Testable: Backend {
     }
 
     /// Returns the messages that stand in no place or in two, by queue and number.
-    fn misplaced(_: &Place) -> anyhow::Result<Vec<String>> {
-        Ok(Vec::new())
+    fn misplaced(_: &Place) -> impl Future<Output = anyhow::Result<Vec<String>>> + Send {
+        async { Ok(Vec::new()) }
     }
 
     /// Opens another store on what is there: closing it does not close `store`.
@@ -159,7 +160,7 @@ impl Testable for Sqlite {
         place.sqlite_options().open().await
     }
 
-    fn misplaced(place: &Place) -> anyhow::Result<Vec<String>> {
+    async fn misplaced(place: &Place) -> anyhow::Result<Vec<String>> {
         let path = place.path("store.db");
         let views = "SELECT name FROM sqlite_master WHERE type = 'view' AND name LIKE '%_misplaced'";
         // A case may have damaged the file, or taken its tables away.
@@ -199,6 +200,23 @@ impl Testable for MySql {
         let create = format!("CREATE DATABASE IF NOT EXISTS {}", place.own_name());
         servers::tell::<MySqlConnection>(servers::MYSQL, &create).await.map_err(postroom::Error::callback)?;
         place.mysql_options()?.open().await
+    }
+
+    async fn misplaced(place: &Place) -> anyhow::Result<Vec<String>> {
+        let views = format!(
+            "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.views
+             WHERE table_schema = '{}' AND table_name LIKE '%\\_misplaced'",
+            place.own_name()
+        );
+        let mut client = MySqlConnection::reach(&servers::url(servers::MYSQL)).await?;
+        let mut found = Vec::new();
+        for view in client.ask(&views).await?.concat() {
+            let select = format!("SELECT CAST(seq AS CHAR), CAST(places AS CHAR) FROM {view}");
+            // A case may have taken its tables away.
+            let rows = client.ask(&select).await.unwrap_or_default();
+            found.extend(rows.into_iter().map(|row| format!("{view}: {}", row.join(" "))));
+        }
+        Ok(found)
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
@@ -301,7 +319,7 @@ impl<B: Testable> Stage<B> {
 
     /// Ends a case. Whatever it did, every message must stand in one place.
     pub async fn end(self, verdict: Verdict) -> Verdict {
-        let misplaced = B::misplaced(&self.harness.place);
+        let misplaced = B::misplaced(&self.harness.place).await;
         self.close().await;
         verdict?;
         let misplaced = misplaced?;

@@ -22,8 +22,8 @@ pub(crate) enum Claim<T = &'static str> {
     /// With one statement. A `look` finds the first ready row, the first lease that ends, and the first message that
     /// expires.
     AtOnce { take: Lines<T>, look: T },
-    /// Rows are read and locked, and those that fit get a lease. Large rows come without their payload at first.
-    Listed { select: Lines<T>, lease: T, look: T },
+    /// With a procedure, which commits if it is called outside a transaction (`alone`), and not inside one (`within`).
+    Called { alone: Lines<T>, within: Lines<T>, look: T },
     /// Where nobody else can write and reading takes no round trip: the rows that no claim has looked at follow one
     /// another, and only what a claim leaves behind gets a row in the line. `line` reads the number, position and size
     /// of messages there.
@@ -46,8 +46,9 @@ pub(crate) enum Extend<T = &'static str> {
 pub(crate) enum Arrive<T = &'static str> {
     /// With a statement that returns whether no other transaction has the same message, and the row's number.
     Answered(T),
-    /// An insert would wait for the other transaction. So a look comes first, and the number is queried afterwards.
-    Looked { look: T, insert: T, seq: T },
+    /// An insert would wait for the other transaction. So a look comes first. The new row is held afterwards, by a
+    /// statement that returns its number.
+    Looked { look: T, insert: T, hold: T },
 }
 
 statements! {
@@ -110,8 +111,8 @@ impl<T> Claim<T> {
     pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> Claim<U> {
         match self {
             Self::AtOnce { take, look } => Claim::AtOnce { take: take.map(&told), look: told(look) },
-            Self::Listed { select, lease, look } => {
-                Claim::Listed { select: select.map(&told), lease: told(lease), look: told(look) }
+            Self::Called { alone, within, look } => {
+                Claim::Called { alone: alone.map(&told), within: within.map(&told), look: told(look) }
             }
             Self::Front { line, front } => Claim::Front { line: line.map(&told), front: front.map(&told) },
         }
@@ -132,8 +133,8 @@ impl<T> Arrive<T> {
     pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> Arrive<U> {
         match self {
             Self::Answered(sql) => Arrive::Answered(told(sql)),
-            Self::Looked { look, insert, seq } => {
-                Arrive::Looked { look: told(look), insert: told(insert), seq: told(seq) }
+            Self::Looked { look, insert, hold } => {
+                Arrive::Looked { look: told(look), insert: told(insert), hold: told(hold) }
             }
         }
     }

@@ -113,6 +113,8 @@ pub(crate) const QUEUE: QueueSql = QueueSql {
     ahead_set: "UPDATE {v}
          SET visible_at = ?4, next_attempt_at = ?5, locked_until = ?6, last_attempt_at = ?7, created_at = ?8
          WHERE seq = ?1 AND claim_no = ?2 AND state = ?3 AND visible_at = ?9{returning}",
+    // The messages that do not stand in exactly one place, up to a thousand.
+    misplaced: "SELECT count(*) FROM (SELECT 1 AS one FROM {t}_misplaced LIMIT 1000) AS wrong",
 };
 
 pub(crate) const IN_STATE: InStateSql = InStateSql {

@@ -99,6 +99,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
                  SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
                  FROM {t}_failures AS f WHERE f.seq IN ({list|?|, })) AS ranked WHERE ranked.place > ?1)",
     }),
+    ack_ranges: None,
     extend: Extend::Answered(
         "UPDATE {t} SET locked_until = ?2, visible_at = ?2 OUTPUT inserted.seq, inserted.claim_no
          WHERE {in_leases} state + 0 = 1 AND owner = a.o AND claim_no = a.c)",
@@ -141,6 +142,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
         count_waiting: "SELECT (SELECT COUNT_BIG(*) FROM {t}{past} WHERE state = 0)
                     + (SELECT COUNT_BIG(*) FROM {t}{past} WHERE state = 1)",
         oldest: "SELECT TOP (1) created_at, visible_at FROM {t}{past} WHERE state = 0 ORDER BY visible_at, seq",
+        // A message is one row, which stands in one place.
+        misplaced: "SELECT CAST(0 AS bigint)",
         ..shared::QUEUE
     },
     in_state: InStateSql {

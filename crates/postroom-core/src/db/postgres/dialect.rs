@@ -113,6 +113,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                  SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
                  FROM {t}_failures WHERE seq = ANY (?1::bigint[])) AS ranked WHERE ranked.place > ?2::bigint)",
     }),
+    ack_ranges: None,
     extend: Extend::Answered(
         "UPDATE {t} SET locked_until = ?4, visible_at = ?4 FROM {leases}
          WHERE seq = ANY (?1::bigint[]) AND seq = a.n AND state + 0 = 1 AND owner = a.o AND claim_no = a.c
@@ -135,6 +136,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
              UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4
              UNION ALL SELECT 7, count(*) FROM {t} WHERE state = 7",
         count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
+        // A message is one row, which stands in one place.
+        misplaced: "SELECT 0::bigint",
         ..shared::QUEUE
     },
     in_state: shared::IN_STATE,

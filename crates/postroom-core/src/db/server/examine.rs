@@ -41,11 +41,14 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
         if let Some(version) = verbs.schema_version(&mut link).await? {
             facts.add("schema.found", version);
             let now = manual.map_or(said.said, |clock| clock.now());
-            // This question is the last one: a user who may not read the tables already has all other answers.
+            // These questions are the last ones: a user who may not read the tables already has all other answers.
             if version == verbs.statements.schema_version
                 && let Ok(ahead) = verbs.count_ahead(&mut link, now).await
             {
                 facts.add("times.ahead", ahead);
+                if let Ok(wrong) = verbs.count_misplaced(&mut link).await {
+                    facts.add("places.wrong", wrong);
+                }
             }
         }
         // A pooler closes the server's connection if a transaction is left open on it.

@@ -4,7 +4,7 @@ mod files;
 mod questions;
 
 pub(crate) use files::look;
-pub(crate) use questions::{MISPLACED, QUESTIONS};
+pub(crate) use questions::QUESTIONS;
 
 use std::path::Path;
 

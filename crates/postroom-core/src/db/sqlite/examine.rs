@@ -7,12 +7,10 @@ use rusqlite::Connection;
 use crate::db::doctor::{Facts, Report};
 use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
-use crate::db::sqlite::doctor::{self, MISPLACED, QUESTIONS};
+use crate::db::sqlite::doctor::{self, QUESTIONS};
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
 use crate::db::sqlite::{Durability, SqliteOptions, connect};
-use crate::queue::Queue;
-use crate::sql::TableNames;
 use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -45,8 +43,9 @@ fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<
     if let Some(version) = schema_version(conn, &verbs)? {
         facts.add("schema.found", version);
         if version == verbs.statements.schema_version {
-            facts.add("places.wrong", misplaced(conn, &options.tables)?);
-            facts.add("times.ahead", now(verbs.count_ahead(&mut SqliteConn::new(conn), options.clock.now()))?);
+            let session = &mut SqliteConn::new(conn);
+            facts.add("places.wrong", now(verbs.count_misplaced(session))?);
+            facts.add("times.ahead", now(verbs.count_ahead(session, options.clock.now()))?);
         }
     }
     if let Some(jump) = options.clock.jump() {
@@ -57,14 +56,6 @@ fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<
         facts.add(name, answer);
     }
     Ok(())
-}
-
-/// Counts messages that do not stand in exactly one place, up to a thousand in each queue.
-fn misplaced(conn: &Connection, tables: &TableNames) -> Result<i64> {
-    [Queue::Outbox, Queue::Inbox].into_iter().try_fold(0, |wrong, queue| {
-        let count = MISPLACED.replace("{t}", tables.of(queue));
-        Ok(wrong + conn.query_row(&count, [], |row| row.get::<_, i64>(0))?)
-    })
 }
 
 fn size(path: &Path) -> u64 {

@@ -172,6 +172,16 @@ impl SqlVerbs {
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
+    /// Counts messages that do not stand in exactly one place, up to a thousand in each queue.
+    pub(crate) async fn count_misplaced(&self, session: &mut impl Session) -> Result<i64> {
+        let mut wrong = 0;
+        for queue in [Queue::Outbox, Queue::Inbox] {
+            let count = self.statements.of(queue).misplaced.with(Vec::new());
+            wrong += session.query(&count, |row| row.int(0)).await?.into_iter().flatten().sum::<i64>();
+        }
+        Ok(wrong)
+    }
+
     pub(crate) async fn take_maintenance(
         &self,
         session: &mut impl Session,

@@ -4,6 +4,3 @@
 /// The questions for SQLite: pragmas on a connection that only reads. Each has one answer.
 pub(crate) const QUESTIONS: &[(&str, &str)] =
     &[("journal_mode", "PRAGMA journal_mode"), ("quick_check", "PRAGMA quick_check(1)")];
-
-/// The messages of a queue that do not stand in exactly one place, up to a thousand.
-pub(crate) const MISPLACED: &str = "SELECT count(*) FROM (SELECT 1 FROM {t}_misplaced LIMIT 1000)";
