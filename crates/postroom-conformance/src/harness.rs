@@ -217,6 +217,23 @@ impl Testable for MySql {
         place.mysql_options()?.open().await
     }
 
+    async fn misplaced(place: &Place) -> anyhow::Result<Vec<String>> {
+        let views = format!(
+            "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.views
+             WHERE table_schema = '{}' AND table_name LIKE '%\\_misplaced'",
+            place.own_name()
+        );
+        let mut client = MySqlConnection::reach(&servers::url(servers::MYSQL)).await?;
+        let mut found = Vec::new();
+        for view in client.ask(&views).await?.concat() {
+            let select = format!("SELECT CAST(seq AS CHAR), CAST(places AS CHAR) FROM {view}");
+            // A case may have taken its tables away.
+            let rows = client.ask(&select).await.unwrap_or_default();
+            found.extend(rows.into_iter().map(|row| format!("{view}: {}", row.join(" "))));
+        }
+        Ok(found)
+    }
+
     async fn clean(place: &Place) -> anyhow::Result<()> {
         servers::tell::<MySqlConnection>(servers::MYSQL, &format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
     }

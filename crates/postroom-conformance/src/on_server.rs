@@ -27,6 +27,9 @@ pub trait OnServer: Testable {
 
     /// What follows the name of a queue's table in the names of the tables for places, if there are some.
     const PLACES: &'static [&'static str] = &[];
+    /// Where messages that wait and those that are done are found by time: what follows the name of the table, and the
+    /// columns of the index.
+    const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("done", "(at)")];
 
     /// Opens a store at a URL, in the usual tables.
     fn open_url(url: &str, deploy: bool) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
@@ -129,7 +132,10 @@ async fn postgres_column(options: PgConnectOptions, place: &Place, sql: &str) ->
 }
 
 impl OnServer for MySql {
-    const TABLES: &'static str = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()";
+    const TABLES: &'static str = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()
+         AND table_type = 'BASE TABLE'";
+    const PLACES: &'static [&'static str] = &["answer", "lease", "line", "taken", "trouble"];
+    const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("taken", "(done_at, lease)")];
     const INDEXES: &'static str =
         "SELECT concat('(', group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')')
          FROM information_schema.statistics WHERE table_schema = database() AND table_name = '{t}' GROUP BY index_name";

@@ -45,6 +45,8 @@ pub(crate) struct Dialect {
     pub(crate) claim: Claim,
     /// `None`: one after the other.
     pub(crate) many: Option<ManySql>,
+    /// Acknowledges messages of one owner and claim number, by ranges of their numbers.
+    pub(crate) ack_ranges: Option<&'static str>,
     pub(crate) extend: Extend,
     /// `None` where each message has its own row.
     pub(crate) runs: Option<Runs>,
@@ -192,6 +194,7 @@ pub(crate) struct QueueStatements {
     sql: QueueSql<SqlTemplate>,
     pub(crate) claim: Claim<SqlTemplate>,
     pub(crate) many: Option<ManySql<SqlTemplate>>,
+    pub(crate) ack_ranges: Option<SqlTemplate>,
     pub(crate) extend: Extend<SqlTemplate>,
     pub(crate) runs: Option<Runs<SqlTemplate>>,
     states: Vec<(State, InState)>,
@@ -236,6 +239,7 @@ impl QueueStatements {
             sql: dialect.queue.map(one),
             claim: dialect.claim.map(one),
             many: dialect.many.as_ref().map(|many| many.map(one)),
+            ack_ranges: dialect.ack_ranges.as_ref().map(one),
             extend: dialect.extend.map(one),
             runs: dialect.runs.as_ref().map(|runs| runs.map(one)),
             states: State::FINISHED.into_iter().chain([State::Ready, State::Leased]).map(in_state).collect(),
@@ -251,7 +255,10 @@ impl QueueStatements {
 
     /// Returns the claims that take only one statement.
     pub(crate) fn claims_at_once(&self) -> Option<&Lines<SqlTemplate>> {
-        if let Claim::AtOnce { take, .. } = &self.claim { Some(take) } else { None }
+        match &self.claim {
+            Claim::AtOnce { take, .. } | Claim::Called { alone: take, .. } => Some(take),
+            Claim::Front { .. } => None,
+        }
     }
 
     /// Returns the statements of a claim, in order, for a benchmark that examines their plans.
@@ -259,7 +266,7 @@ impl QueueStatements {
     pub(crate) fn claim_texts(&self) -> Vec<String> {
         let texts = match &self.claim {
             Claim::AtOnce { take, look, .. } => vec![look, &take.all],
-            Claim::Listed { select, lease, look } => vec![look, &select.all, lease],
+            Claim::Called { look, .. } => vec![look],
             Claim::Front { line, front } => {
                 vec![&self.load_over, &self.load_expired, &line.all, &front.at, &front.fresh]
             }

@@ -23,8 +23,8 @@ pub(crate) enum Claim<T = &'static str> {
     /// expires. `take_or_look` is a claim of all rows that looks if it finds nothing: the values of the look follow
     /// those of the claim.
     AtOnce { take: Lines<T>, look: T, take_or_look: Option<T> },
-    /// Rows are read and locked, and those that fit get a lease. Large rows come without their payload at first.
-    Listed { select: Lines<T>, lease: T, look: T },
+    /// With a procedure, which commits if it is called outside a transaction (`alone`), and not inside one (`within`).
+    Called { alone: Lines<T>, within: Lines<T>, look: T },
     /// Where nobody else can write and reading takes no round trip: the rows that no claim has looked at follow one
     /// another, and only what a claim leaves behind gets a row in the line. `line` reads the number, position and size
     /// of messages there.
@@ -48,8 +48,9 @@ pub(crate) enum Extend<T = &'static str> {
 pub(crate) enum Arrive<T = &'static str> {
     /// With a statement that returns whether no other transaction has the same message, and the row's number.
     Answered(T),
-    /// An insert would wait for the other transaction. So a look comes first, and the number is queried afterwards.
-    Looked { look: T, insert: T, seq: T },
+    /// An insert would wait for the other transaction. So a look comes first. The new row is held afterwards, by a
+    /// statement that returns its number.
+    Looked { look: T, insert: T, hold: T },
 }
 
 statements! {
@@ -118,8 +119,8 @@ impl<T> Claim<T> {
                 look: told(look),
                 take_or_look: take_or_look.as_ref().map(&told),
             },
-            Self::Listed { select, lease, look } => {
-                Claim::Listed { select: select.map(&told), lease: told(lease), look: told(look) }
+            Self::Called { alone, within, look } => {
+                Claim::Called { alone: alone.map(&told), within: within.map(&told), look: told(look) }
             }
             Self::Front { line, front } => Claim::Front { line: line.map(&told), front: front.map(&told) },
         }
@@ -140,8 +141,8 @@ impl<T> Arrive<T> {
     pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> Arrive<U> {
         match self {
             Self::Answered(sql) => Arrive::Answered(told(sql)),
-            Self::Looked { look, insert, seq } => {
-                Arrive::Looked { look: told(look), insert: told(insert), seq: told(seq) }
+            Self::Looked { look, insert, hold } => {
+                Arrive::Looked { look: told(look), insert: told(insert), hold: told(hold) }
             }
         }
     }

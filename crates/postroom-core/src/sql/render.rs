@@ -70,6 +70,8 @@ impl<'a> Renderer<'a> {
             ("was_each", format!("a.v{}", saved.len())),
             ("saved_arrays", listed(&saved, array)),
             ("saved_names", listed(&saved, |number, _| format!("v{number}"))),
+            ("saved_places", listed(&saved, place)),
+            ("saved_json", (1..=saved.len()).map(|number| format!("v{number}")).collect::<Vec<_>>().join(" ")),
             ("saved_marks", listed(&saved, |_, _| "?".to_owned())),
             ("saved_named_marks", listed(&saved, |number, _| format!("? AS v{number}"))),
             // The columns that are read.

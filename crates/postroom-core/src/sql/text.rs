@@ -221,11 +221,12 @@ fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
     columns
 }
 
-/// Converts rows to a JSON array of objects. It supports only numbers and ids.
+/// Converts rows to a JSON array of objects. It supports numbers, ids and texts.
 fn json(names: &str, rows: &[Vec<Value>]) -> Value {
     let told = |value: &Value| match value {
         Value::Int(value) => serde_json::json!(value),
         Value::Uuid(value) => serde_json::json!(value.map(|id| id.to_string())),
+        Value::Text(value) => serde_json::json!(value),
         _ => serde_json::Value::Null,
     };
     let object = |row: &Vec<Value>| {

@@ -16,6 +16,7 @@ cases! { deploy:
     server can_be_done_again_and_again ["OBX-093", "IBX-116"];
     server can_be_done_twice_at_once ["OBX-093", "IBX-116"];
     server refuses_a_newer_version [];
+    server refuses_an_older_version [];
     server can_be_done_with_the_printed_text [];
     server makes_the_indexes_that_claims_and_lookups_need [
         "OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125", "SQM-3.1.3", "SQM-4.1.2", "API-7.1"];
@@ -92,14 +93,23 @@ async fn can_be_done_twice_at_once<B: OnServer>(stage: &Stage<B>) -> Verdict {
 }
 
 async fn refuses_a_newer_version<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    refuses_version(stage, "999").await
+}
+
+async fn refuses_an_older_version<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    refuses_version(stage, "0").await
+}
+
+async fn refuses_version<B: OnServer>(stage: &Stage<B>, other: &str) -> Verdict {
     drop(B::open_tables(&stage.place, fresh(stage)?, true).await?);
-    B::tell(&stage.place, "UPDATE postroom_schema SET version = 999 WHERE outbox = 'fresh_out'").await?;
+    let change = format!("UPDATE postroom_schema SET version = {other} WHERE outbox = 'fresh_out'");
+    B::tell(&stage.place, &change).await?;
     for deploy in [false, true] {
         let opened = B::open_tables(&stage.place, fresh(stage)?, deploy).await;
-        refused(opened, ErrorKind::Schema, "a newer schema")?;
+        refused(opened, ErrorKind::Schema, "a schema of another version")?;
     }
     let version = "SELECT CAST(version AS CHAR(9)) FROM postroom_schema WHERE outbox = 'fresh_out'";
-    assert_eq!(B::ask(&stage.place, version).await?[0].trim(), "999", "a newer schema was taken back");
+    assert_eq!(B::ask(&stage.place, version).await?[0].trim(), other, "another schema was changed");
     Ok(())
 }
 
@@ -118,7 +128,7 @@ async fn makes_the_indexes_that_claims_and_lookups_need<B: OnServer>(stage: &Sta
     let indexes = async |table: &str| B::ask(&stage.place, &B::INDEXES.replace("{t}", table)).await;
     for table in [OUTBOX, INBOX] {
         if !B::PLACES.is_empty() {
-            for (place, columns) in [("line", "(visible_at, seq)"), ("done", "(at)"), ("trouble", "(state, at)")] {
+            for (place, columns) in B::BY_TIME.into_iter().chain([("trouble", "(state, at)")]) {
                 let found = indexes(&format!("{table}_{place}")).await?;
                 assert!(found.iter().any(|index| index.contains(columns)), "{place} has no {columns}: {found:?}");
             }
@@ -126,7 +136,9 @@ async fn makes_the_indexes_that_claims_and_lookups_need<B: OnServer>(stage: &Sta
         }
         let found = indexes(table).await?;
         // By state and time: as the first column, or as the condition of a partial index.
-        let serves = |index: &&String| index.contains("visible_at") && index.contains("state");
+        let serves = |index: &&String| {
+            index.contains("visible_at") && index.contains("state") || index.contains("(visible_at, seq)")
+        };
         assert!(found.iter().any(|index| serves(&index)), "no index on {table} serves claims: {found:?}");
         let retention = |index: &&String| index.contains("processed_at") && index.contains("state");
         assert!(found.iter().any(|index| retention(&index)), "no index on {table} serves purges: {found:?}");

@@ -38,6 +38,8 @@ trait Rights: OnServer {
 
     /// Calls it.
     const CALL: &'static str;
+    /// A right without which nobody claims.
+    const CLAIM_RIGHT: &'static str = "UPDATE";
 }
 
 impl Rights for Postgres {
@@ -72,7 +74,7 @@ impl Rights for MySql {
     fn create(user: &str, space: &str) -> Vec<String> {
         vec![
             format!("CREATE USER {user} IDENTIFIED BY '{PASSWORD}'"),
-            format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {space}.* TO {user}"),
+            format!("GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON {space}.* TO {user}"),
         ]
     }
 
@@ -86,10 +88,15 @@ impl Rights for MySql {
     }
 
     fn routine(user: Option<&str>, space: &str) -> String {
-        user.map_or_else(|| "DO 0".into(), |user| format!("GRANT EXECUTE ON {space}.* TO {user}"))
+        match user {
+            None => format!("REVOKE EXECUTE ON {space}.* FROM {space}_u"),
+            Some(user) => format!("GRANT EXECUTE ON {space}.* TO {user}"),
+        }
     }
 
     const CALL: &'static str = "CALL infra_outbox_enqueue('a', 'seven', NULL, NULL)";
+    // A message leaves the line when it is claimed.
+    const CLAIM_RIGHT: &'static str = "DELETE";
 }
 
 impl Rights for Mssql {
@@ -167,7 +174,7 @@ async fn ignore<B: OnServer>(_: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<O
 async fn without_one_of_the_rights_nothing_is_lost<B: Rights>(stage: &Stage<B>) -> Verdict {
     stage.outbox.enqueue(NewMessage::new("a", "")).await?;
     with_user(stage, async |user, space| {
-        for (right, refused_verb) in [("INSERT", "enqueue"), ("UPDATE", "claim"), ("SELECT", "stats")] {
+        for (right, refused_verb) in [("INSERT", "enqueue"), (B::CLAIM_RIGHT, "claim"), ("SELECT", "stats")] {
             B::tell(&stage.place, &B::change("REVOKE", right, user, space)).await?;
             let outcome = match B::open_as(&stage.place, user, false).await {
                 // Where a right holds for all tables alike, the schema cannot be read without it.

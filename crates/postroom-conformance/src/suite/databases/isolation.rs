@@ -72,9 +72,11 @@ async fn verbs_are_read_committed_under_a_stricter_default(stage: &Stage<Postgre
 async fn statements_that_commit_themselves_are_read_committed(stage: &Stage<MySql>) -> Verdict {
     let mut client = stage.client().await?;
     client.say("CREATE TABLE levels (level VARCHAR(40))").await?;
-    for event in ["INSERT", "UPDATE"] {
+    for (event, table) in
+        [("INSERT", "infra_outbox"), ("INSERT", "infra_outbox_taken"), ("UPDATE", "infra_outbox_taken")]
+    {
         let note = "FOR EACH ROW INSERT INTO levels VALUES (@@session.tx_isolation)";
-        client.say(&format!("CREATE TRIGGER note_{event} AFTER {event} ON infra_outbox {note}")).await?;
+        client.say(&format!("CREATE TRIGGER note_{event}_{table} AFTER {event} ON {table} {note}")).await?;
     }
     all_verbs(&stage.outbox).await?;
     assert_eq!(client.ask("SELECT DISTINCT level FROM levels").await?, [["READ-COMMITTED"]]);

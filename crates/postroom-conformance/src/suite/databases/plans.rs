@@ -99,8 +99,11 @@ async fn a_claim_in_doubt_is_looked_for_by_the_end_of_its_lease(stage: &Stage<My
         let sql = text_of(&MySqlStore::statement_texts(&tables, queue), "load_claimed")?;
         let explain = format!("EXPLAIN FORMAT=JSON {}", sql.replacen('?', "1", 1).replacen('?', "x'00'", 1));
         let plan = stage.client().await?.ask(&explain).await?.concat().concat();
-        assert!(plan.contains(&format!("\"key\": \"infra_{queue}_work\"")), "{plan}");
-        assert!(plan.contains("\"used_key_parts\": [\"state\", \"visible_at\"]"), "{plan}");
+        for index in ["lease_until", "taken_by"] {
+            assert!(plan.contains(&format!("\"key\": \"infra_{queue}_{index}\"")), "{plan}");
+        }
+        assert!(plan.contains("\"used_key_parts\": [\"until\"]"), "{plan}");
+        assert!(plan.contains("\"used_key_parts\": [\"done_at\", \"lease\"]"), "{plan}");
     }
     Ok(())
 }

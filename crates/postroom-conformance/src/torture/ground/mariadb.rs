@@ -20,11 +20,13 @@ impl Ground for MySql {
 
     fn fence(table: &str) -> String {
         format!(
-            "CREATE TRIGGER fence AFTER UPDATE ON {table} FOR EACH ROW
+            "CREATE TRIGGER fence AFTER UPDATE ON {table}_taken FOR EACH ROW
              INSERT INTO stale_settles (seq) SELECT NEW.seq FROM DUAL
-             WHERE OLD.state = 1 AND NEW.state > 1 AND NOT (NEW.processed_by <=> OLD.owner)"
+             WHERE OLD.done_at = 0 AND NEW.done_at > 0 AND NOT (NEW.owner <=> OLD.owner)"
         )
     }
+
+    const STATES: &'static str = "_state";
 
     fn digits_of(column: &str) -> String {
         format!("lower(hex({column}))")

@@ -103,6 +103,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
                  SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
                  FROM {t}_failures AS f WHERE f.seq IN ({list|?|, })) AS ranked WHERE ranked.place > ?1)",
     }),
+    ack_ranges: None,
     extend: Extend::Answered(
         "UPDATE {t} SET locked_until = ?2, visible_at = ?2 OUTPUT inserted.seq, inserted.claim_no, 1
          WHERE {in_leases} state + 0 = 1 AND owner = a.o AND claim_no = a.c)",

@@ -1,6 +1,11 @@
-//! MySQL 8 and MariaDB. Transactions run under READ COMMITTED: rows are found through an index, locked, and written by
-//! their number. MySQL sets columns from left to right, and each later assignment sees the new values of the earlier
-//! ones.
+//! MySQL 8 and MariaDB. Transactions run under READ COMMITTED.
+//!
+//! A trigger cannot change a table that its statement reads, and no statement returns the rows that it changed. So
+//! procedures of the schema claim messages and move them; they answer with the rows, or with how many moved. What is
+//! acknowledged stays where it was held: an ack is one UPDATE of numbers in their place. `{v}` is a view of all messages
+//! by their number or key. `{in_0}` to `{in_7}` are the messages in one state.
+
+mod words;
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
@@ -9,6 +14,7 @@ use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::steps::Steps;
 use crate::sql::text::{Places, SIZES};
+use words::WORDS;
 
 /// The server's clock, in microseconds.
 macro_rules! clock {
@@ -50,81 +56,86 @@ pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", ", read_only!(), 
 pub(crate) const DEPLOY_LOCK: &str = "SELECT CAST(GET_LOCK('postroom_schema', 60) AS SIGNED)";
 pub(crate) const DEPLOY_UNLOCK: &str = "SELECT RELEASE_LOCK('postroom_schema')";
 
+/// Claims messages of every place.
+macro_rules! claim {
+    ($how:literal) => {
+        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL, NULL)")
+    };
+}
+
+/// Claims messages of some topics and destinations.
+macro_rules! claim_of {
+    ($how:literal) => {
+        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+    };
+}
+
+/// Whether something is ready, or a lease is over, in one of the queues.
+macro_rules! may_have_work {
+    ($table:literal, $ready:literal, $leased:literal) => {
+        concat!(
+            "(EXISTS (SELECT 1 FROM ",
+            $table,
+            "_line WHERE crashes = 0 AND visible_at BETWEEN ",
+            $ready,
+            " AND ?1)
+              OR EXISTS (SELECT 1 FROM ",
+            $table,
+            "_lease AS e WHERE e.until BETWEEN ",
+            $leased,
+            " AND ?1
+                         AND (SELECT h.seq FROM ",
+            $table,
+            "_taken AS h
+                              WHERE h.done_at = 0 AND h.lease = e.no LIMIT 1) IS NOT NULL))"
+        )
+    };
+}
+
 pub(crate) const MYSQL: Dialect = Dialect {
     places: Places::Counted,
     casts: false,
-    words: &[
-        ("bytes", "CAST(octet_length(payload) AS SIGNED)"),
-        // Without these conditions the server would scan the whole table, in the order of the numbers.
-        ("by_work", " FORCE INDEX ({n}_work)"),
-        ("by_expiry", " FORCE INDEX ({n}_expiring)"),
-        ("by_finished", " FORCE INDEX ({n}_finished)"),
-        ("lock", " FOR UPDATE"),
-        ("skip", " FOR UPDATE SKIP LOCKED"),
-        // Whether a claim covers a row: by its topic if it is handled here, otherwise by its destination. Each is a
-        // list of names between line breaks, with a flag that says whether it means only these or all but these.
-        (
-            "among",
-            "CASE WHEN {here}
-                  THEN (LOCATE({br}, topic) = 0 AND LOCATE(CONCAT({br}, topic, {br}), ?8) > 0) = ?9
-                  ELSE (LOCATE({br}, {destination}) = 0
-                        AND LOCATE(CONCAT({br}, {destination}, {br}), ?10) > 0) = ?11 END",
-        ),
-        ("br", "CHAR(10 USING utf8mb4)"),
-        // The columns that a claim reads: the message, its position, and its size. A large payload is read afterwards,
-        // if there is room for it, because an answer arrives as a whole.
-        (
-            "claimed",
-            "SELECT {message|IF(OCTET_LENGTH(payload) <= GREATEST(?6 DIV ?2, 1), payload, NULL)}, visible_at,
-                    CAST(OCTET_LENGTH(payload) AS SIGNED) FROM {t}",
-        ),
-        ("in_time", "(expires_at IS NULL OR expires_at > ?1)"),
-    ],
+    words: WORDS,
     schema: include_str!("schema/0001_init.sql"),
-    schema_each: None,
+    schema_each: Some(include_str!("schema/0001_each.sql")),
     create_schema: None,
     secure: None,
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
-    schema_version: 1,
+    schema_version: 2,
     steps: &Steps::NONE,
     fence: Fence {
-        one: "state = 1 AND owner = ?2 AND claim_no = ?3",
-        each: Some("t.state = 1 AND t.owner = a.o AND t.claim_no = a.c"),
+        one: "done_at = 0 AND owner = ?2 AND claim_no = ?3",
+        each: Some("t.done_at = 0 AND t.owner = a.o AND t.claim_no = a.c"),
     },
     outbox: Identity::outbox("id, message_id, destination, NULL"),
     inbox: Identity::INBOX,
     insert_many: InsertMany::AllOrNone { sql: "INSERT INTO {t} ({new}) VALUES {each|({new_marks})|, }", sizes: &SIZES },
-    claim: Claim::Listed {
-        select: Lines {
-            all: "{claimed}{by_work} WHERE state = 0 AND visible_at BETWEEN ?5 AND ?1 AND {in_time} AND crashes = 0
-                 ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
-            topics: "{claimed}{by_work} WHERE state = 0 AND visible_at BETWEEN ?5 AND ?1 AND {in_time} AND crashes = 0
-                   AND {among} ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
-            suspects: "{claimed} FORCE INDEX ({n}_suspects) WHERE suspect_at <= ?1 AND {in_time} AND {among}
-                 ORDER BY suspect_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
+    claim: Claim::Called {
+        alone: Lines {
+            all: claim!("TRUE, FALSE"),
+            topics: claim_of!("TRUE, FALSE"),
+            suspects: claim_of!("TRUE, TRUE"),
         },
-        lease: "UPDATE {t}
-             SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1,
-                 last_attempt_at = ?3
-             WHERE seq IN ({list|?|, })",
+        within: Lines {
+            all: claim!("FALSE, FALSE"),
+            topics: claim_of!("FALSE, FALSE"),
+            suspects: claim_of!("FALSE, TRUE"),
+        },
         look: "SELECT
-             (SELECT visible_at FROM {t}{by_work} WHERE state = 0 AND crashes = 0 AND visible_at >= ?2
-              ORDER BY visible_at LIMIT 1),
-             (SELECT visible_at FROM {t}{by_work} WHERE state = 1 AND visible_at >= ?3 ORDER BY visible_at LIMIT 1),
-             (SELECT expires_at FROM {t} WHERE state = 0 AND expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
+             (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?2 ORDER BY visible_at LIMIT 1),
+             (SELECT e.until FROM {leases} WHERE e.until >= ?3 AND {held_of} IS NOT NULL ORDER BY e.until LIMIT 1),
+             (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
     },
     many: Some(ManySql {
-        ack_many: "UPDATE {t} AS t
+        ack_many: "UPDATE {t}_taken AS t
              JOIN ({list|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a ON t.seq = a.n
-             SET t.state = 2, t.owner = NULL, t.locked_until = NULL, t.visible_at = NULL, t.processed_at = ?1,
-                 t.processed_by = a.o, t.response = coalesce(a.r, t.response)
+             SET t.done_at = ?1, t.lease = 0, t.owner = a.o, t.response = coalesce(a.r, t.response)
              WHERE {fence_each}",
-        save_many: "UPDATE {t} AS t
-             JOIN ({each|SELECT {saved_named_marks}| UNION ALL }) AS a ON t.seq = a.v1 AND t.claim_no = a.v2
-             SET {saved_each}",
-        load_leases: "SELECT {bare} FROM {t} AS t
-             JOIN ({list|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a ON t.seq = a.n
-             WHERE {fence_each} ORDER BY t.seq FOR UPDATE",
+        save_many: "CALL {t}_save_many({json|{saved_json}})",
+        load_leases: "SELECT {bare} FROM (
+                 SELECT t.seq AS n FROM ({list|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a
+                     STRAIGHT_JOIN {t}_taken AS t ON t.seq = a.n
+                 WHERE {fence_each} FOR UPDATE) AS mine STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              VALUES {each|(?, ?, ?, ?, ?, ?)|, }",
         failure_trim_many: "DELETE f FROM {t}_failures AS f
@@ -132,42 +143,112 @@ pub(crate) const MYSQL: Dialect = Dialect {
                    FROM {t}_failures WHERE seq IN ({list|?|, })) AS ranked ON f.no = ranked.no
              WHERE ranked.place > ?1",
     }),
-    extend: Extend::Each("UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}"),
+    ack_ranges: Some(
+        "UPDATE {t}_taken SET done_at = ?1, lease = 0, owner = ?2
+         WHERE ({list|seq BETWEEN ? AND ?| OR }) AND {fence}",
+    ),
+    extend: Extend::Answered("CALL {t}_extend({json|n o c}, ?2)"),
     runs: None,
-    checks_saves: false,
+    checks_saves: true,
     queue: QueueSql {
-        suspects_next: "SELECT suspect_at FROM {t} FORCE INDEX ({n}_suspects) WHERE suspect_at IS NOT NULL AND {among}
-             ORDER BY suspect_at LIMIT 1",
-        expire_dead: "UPDATE {t} SET state = 4, processed_at = ?1
+        topics_next: "SELECT min(at) FROM (
+                 SELECT * FROM (SELECT visible_at AS at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?5 AND {among}
+                                ORDER BY visible_at, seq LIMIT 1) AS front
+                 UNION ALL
+                 SELECT * FROM (SELECT e.until AS at FROM {leases} WHERE {held_of} IS NOT NULL
+                                ORDER BY e.until LIMIT 1) AS held) AS waiting",
+        suspects_next: "SELECT t.suspect_at FROM {suspects} WHERE t.suspect_at IS NOT NULL AND {among}
+             ORDER BY t.suspect_at LIMIT 1",
+        ack: "UPDATE {t}_taken SET done_at = ?5, lease = 0, owner = ?2, response = coalesce(?4, response)
+             WHERE seq = ?1 AND {fence}",
+        held: "SELECT 1 FROM {t}_taken WHERE seq = ?1 AND {fence}",
+        load_lease: "SELECT {bare} FROM (SELECT seq AS n FROM {t}_taken WHERE seq = ?1 AND {fence} FOR UPDATE) AS mine
+                 STRAIGHT_JOIN {in_1} ON q.seq = mine.n",
+        load_claimed: "SELECT {record} FROM (
+                 SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under} WHERE e.until = ?1 AND h.owner = ?2) AS mine
+                 STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
+        load_over: "SELECT {bare} FROM (
+                 SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under}
+                 WHERE e.until <= ?1 ORDER BY e.until LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
+                 STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY visible_at, seq",
+        load_expired: "SELECT {bare} FROM (
+                 SELECT visible_at AS v, seq AS n FROM {t}_line WHERE expires_at <= ?1
+                 ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
+                 STRAIGHT_JOIN {in_0} ON q.visible_at = mine.v AND q.seq = mine.n ORDER BY expires_at, seq",
+        save: "CALL {t}_save({saved_places})",
+        put_back: "CALL {t}_put_back(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        dismiss: "CALL {t}_dismiss(?1, ?2, ?3, ?4, ?5, ?6)",
+        ahead_set: "CALL {t}_correct(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        expire_dead: "UPDATE {t}_trouble SET state = 4, at = ?1
              WHERE state = 3 AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2",
+        count_overdue: "SELECT count(*) FROM (
+                 SELECT 1 AS one FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS late",
+        count_purgeable: "SELECT count(*) FROM (
+                 SELECT 1 AS one FROM {t}_taken WHERE done_at BETWEEN 1 AND ?1 - 1 LIMIT ?2) AS old",
         failure_trim: "DELETE f FROM {t}_failures AS f
              JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
                ON f.no = old.no",
-        // A message is one row, which stands in one place.
-        misplaced: "SELECT 0",
+        count_to: "SELECT count(*) FROM (
+                 SELECT 1 AS one FROM {t}_line WHERE place = concat('>', ?1) LIMIT ?2) AS waiting",
+        count_of: "SELECT count(*) FROM (
+                 SELECT 1 AS one FROM {t}_line WHERE place = concat('=', ?1) LIMIT ?2) AS waiting",
+        count: "SELECT 0, count(*) FROM {t}_line
+             UNION ALL SELECT 1, count(*) FROM {t}_taken WHERE done_at = 0
+             UNION ALL SELECT 2, count(*) FROM {t}_taken WHERE done_at > 0
+             UNION ALL SELECT state, count(*) FROM {t}_trouble WHERE state IN (3, 4, 7) GROUP BY state",
+        count_waiting: "SELECT (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_taken WHERE done_at = 0)",
+        oldest: "SELECT m.created_at, l.visible_at FROM {t}_line AS l STRAIGHT_JOIN {t} AS m ON m.seq = l.seq
+             ORDER BY l.visible_at, l.seq LIMIT 1",
         ..shared::QUEUE
     },
     in_state: InStateSql {
+        list: "SELECT {listed} FROM {in_{state}} WHERE state = {state} AND {filter} ORDER BY seq LIMIT ?5",
+        nth_newest: "SELECT seq FROM {in_{state}} WHERE state = {state} ORDER BY seq DESC LIMIT 1 OFFSET ?1",
         // Each row separately: counting them on the server needs a temporary table whose key is so wide that it goes to
         // disk, and takes five times as long as sending the rows.
         groups: "SELECT topic, {party}, {error}, 1, processed_at, processed_at, seq
-             FROM {t}{by_finished} WHERE state = {state} AND seq >= ?1",
-        ..shared::IN_STATE
+             FROM {in_{state}} WHERE state = {state} AND seq >= ?1",
+        ahead: "SELECT seq, claim_no, created_at, due_at, next_attempt_at, locked_until, last_attempt_at, visible_at
+             FROM {in_{state}} WHERE visible_at >= ?1 AND (visible_at > ?1 OR seq > ?2)
+             ORDER BY visible_at, seq LIMIT ?3",
     },
     purge: PurgeTexts {
-        failures: Some(
-            "DELETE f FROM {t}_failures AS f
-             JOIN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2) AS gone ON f.seq = gone.seq",
-        ),
-        rows: "DELETE FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2",
-        ended: shared::ENDED,
-        // An index on the time they were last seen would contain every row. Instead, all rows that were only seen are
-        // scanned.
-        seen: Old { rows: "state = {state} AND processed_at IS NULL AND last_seen_at < ?1", age: "last_seen_at" },
+        failures: None,
+        rows: "CALL {t}_purge({old}, ?1, ?2)",
+        ended: Old { rows: "{state}", age: "" },
+        seen: Old { rows: "{state}", age: "" },
     },
     questions: QuestionSql {
         keys: "SELECT source, message_id FROM {t} WHERE message_id = ?1 OR concat(source, '/', message_id) = ?1
              ORDER BY seq",
+        newest: "SELECT (SELECT max(seq) FROM {t}), (SELECT created_at FROM {t} ORDER BY seq DESC LIMIT 1),
+             (SELECT max(no) FROM {t}_failures), {last_done}, (SELECT max(at) FROM {t}_trouble WHERE state = 3),
+             (SELECT max(at) FROM {t}_trouble WHERE state = 4), (SELECT max(at) FROM {t}_trouble WHERE state = 7)",
+        activity: "SELECT count(*), max(last_attempt_at), {last_done},
+                 (SELECT at FROM {t}_failures ORDER BY no DESC LIMIT 1),
+                 (SELECT max(maintained_at) FROM {s}postroom_schema WHERE outbox = ?3 AND inbox = ?4)
+             FROM (SELECT h.at AS last_attempt_at FROM {leases} STRAIGHT_JOIN {held_under}
+                   WHERE e.until > ?1 LIMIT ?2) AS held",
+        ahead: "SELECT count(*) FROM (
+                 SELECT 1 AS one FROM {t}_line WHERE visible_at <= ?1 AND (visible_at < ?1 OR seq < ?2)
+                 ORDER BY visible_at LIMIT ?3) AS line",
+        done_rate: "SELECT count(*), min(at) FROM (
+                 SELECT done_at AS at FROM {t}_taken WHERE done_at > 0 AND lease = 0 AND done_at >= ?1
+                 ORDER BY done_at DESC LIMIT ?3) AS done
+             WHERE at <= ?2",
+        tally_ready: "SELECT topic, party, count(*) FROM (
+                 SELECT topic, {party} AS party FROM {in_0} ORDER BY visible_at LIMIT ?1) AS front
+             GROUP BY topic, party",
+        tally_dead: "SELECT topic, party, count(*) FROM (
+                 SELECT topic, {party} AS party FROM {in_3} WHERE state = 3 LIMIT ?1) AS front
+             GROUP BY topic, party",
+        finished: "SELECT seq, {told}, processed_at, last_error, attempts, {bytes}, {shown} FROM {in_{state}}
+             WHERE state = {state} AND processed_at >= ?1 AND (processed_at > ?1 OR seq > ?2)
+             ORDER BY processed_at, seq LIMIT ?3",
+        count_delivered: "SELECT count(*) FROM {in_2} WHERE processed_at >= ?1 AND {party} = ?2",
+        delivered_up_to: "SELECT max(seq) FROM (
+                 SELECT seq FROM {in_2} WHERE processed_at >= ?1 AND {party} = ?2 AND seq > ?3
+                 ORDER BY seq LIMIT ?4) AS page",
         ..shared::QUESTIONS
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values})",
@@ -177,6 +258,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
         accept: INBOX_INSERT,
         see: "INSERT INTO {t} (source, message_id, hash, payload, created_at, last_seen_at)
              VALUES (?1, ?2, ?3, '', ?4, ?4)",
+        touch: "INSERT INTO {t}_seen (seq, at, hash) VALUES (?1, ?2, ?3)
+             ON DUPLICATE KEY UPDATE at = VALUES(at), hash = coalesce(hash, VALUES(hash))",
+        begin: "CALL {t}_begin(?1, ?2)",
+        count: "SELECT state, count(*) FROM {t}_trouble WHERE state IN (5, 6) GROUP BY state",
         size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n, coalesce(
                  (SELECT CAST(table_rows AS SIGNED) FROM information_schema.tables WHERE table_name = '{n}'
                   AND table_schema = coalesce(nullif(trim(TRAILING '.' FROM '{s}'), ''), database())), 0)) END
@@ -185,23 +270,23 @@ pub(crate) const MYSQL: Dialect = Dialect {
         marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
         ..shared::INBOX
     },
-    accept_seen: Some(shared::ACCEPT_SEEN),
+    accept_seen: Some("UPDATE {t} SET {accepted}, born = 0 WHERE {key} AND born = 5"),
     arrive: Arrive::Looked {
-        look: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE NOWAIT",
-        insert: "INSERT INTO {t} ({new}, state, last_attempt_at, locked_until, owner, claim_no)
-             VALUES ({new_values}, 1, {@created_at}, {@visible_at}, {@owner}, 1)",
-        seq: "SELECT CAST(last_insert_id() AS SIGNED)",
+        look: "SELECT {record} FROM {v} WHERE {key} FOR UPDATE NOWAIT",
+        insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 1)",
+        hold: "CALL {t}_hold(?1, ?2, ?3)",
     },
     idle_poll: Some(concat!(
-        "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?2 AND ?1)
-                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at BETWEEN ?4 AND ?1),
-                EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
-                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at BETWEEN ?5 AND ?1), ",
+        "SELECT ",
+        may_have_work!("{outbox}", "?2", "?4"),
+        ", ",
+        may_have_work!("{inbox}", "?3", "?5"),
+        ", ",
         read_only!()
     )),
 };
 
-const INBOX_INSERT: &str = "INSERT INTO {t} ({new}, state) VALUES ({new_values}, 0)";
+const INBOX_INSERT: &str = "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0)";
 
 /// For a test only: a settle that does not check who holds the row. It takes the same values.
 #[cfg(feature = "testing")]

@@ -24,6 +24,7 @@ pub(crate) fn report(database: &str, facts: &Facts) -> Report {
 const JUDGES: &[Judge] = &[
     version,
     schema::is_there,
+    schema::places,
     server::clock,
     times::ahead,
     flush_at_commit,

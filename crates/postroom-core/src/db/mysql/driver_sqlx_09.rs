@@ -120,6 +120,11 @@ pub(crate) fn is_new_enough(version: &str) -> bool {
 
 impl Session for MySqlServerConnection {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
+        // A procedure answers with the number of messages that it changed.
+        if statement.sql.starts_with("CALL ") {
+            let changed = self.query(statement, |row| row.int(0)).await?;
+            return statement.check(changed.into_iter().flatten().filter_map(|rows| u64::try_from(rows).ok()).sum());
+        }
         self.patience.wait(self.conn.run(statement)).await
     }
 

@@ -189,6 +189,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                  SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
                  FROM {t}_failures WHERE seq = ANY (?1::bigint[])) AS ranked WHERE ranked.place > ?2::bigint)",
     }),
+    ack_ranges: None,
     // A lease is renewed as a whole if nothing else is held under it; otherwise the messages get one of their own.
     extend: Extend::Answered(
         "WITH asked AS MATERIALIZED (

@@ -141,6 +141,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         },
     },
     many: None,
+    ack_ranges: None,
     extend: Extend::Runs {
         run: "UPDATE {t}_held SET until = ?5 WHERE from_seq = ?1 AND to_seq = ?2 AND owner = ?3 AND no = ?4",
         one: "UPDATE {v} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence} RETURNING 1",

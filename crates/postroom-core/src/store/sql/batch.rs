@@ -137,6 +137,14 @@ impl SqlVerbs {
         if let Some(runs) = &statements.runs {
             return self.ack_runs(session, queue, &runs.ack, acks, now).await;
         }
+        if let (Some(sql), Some((lease, ranges))) = (&statements.ack_ranges, one_holder(acks)) {
+            let values = [&at[..], &Self::fence(lease)[1..]].concat();
+            let mut held = 0;
+            for ack in sql.for_rows(&ranges, &values) {
+                held += session.execute(&ack).await?.rows;
+            }
+            return Ok(held);
+        }
         let [alone, together] = [alone, together].map(|acks| acks.into_iter().map(row).collect::<Vec<_>>());
         let held = self.write_rows(session, (&statements.ack, None), &alone, &at).await?;
         Ok(held + self.write_rows(session, (&statements.ack, many), &together, &at).await?)
@@ -264,6 +272,18 @@ impl SqlVerbs {
         }
         Ok(found)
     }
+}
+
+/// Returns the ranges of numbers of several messages, if one claim took all of them and none has an answer. They are
+/// sorted by number.
+fn one_holder<'a>(acks: &[(&'a Lease, Option<&str>)]) -> Option<(&'a Lease, Vec<Vec<Value>>)> {
+    let (first, _) = acks.first().filter(|_| acks.len() > 1)?;
+    let is_alike = |(lease, response): &(&Lease, Option<&str>)| {
+        response.is_none() && (lease.owner, lease.claim_no) == (first.owner, first.claim_no)
+    };
+    let range = |range: &[(&Lease, _)]| Some(vec![int(range.first()?.0.seq), int(range.last()?.0.seq)]);
+    let ranges = acks.chunk_by(|one, next| next.0.seq <= one.0.seq + 1).filter_map(range);
+    acks.iter().all(is_alike).then(|| (*first, ranges.collect()))
 }
 
 /// Returns the statements for these rows: one for each row, or one for many.

@@ -11,7 +11,6 @@ use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped};
 use crate::sql::plans::{Claim, Lines};
 use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Value};
-use crate::store::Filter;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 
@@ -74,9 +73,7 @@ impl SqlVerbs {
     ) -> Result<Taken> {
         match &self.statements.of(queue).claim {
             Claim::AtOnce { take, .. } => self.claim_from(session, (queue, take), request, now, from).await,
-            Claim::Listed { select, lease, .. } => {
-                self.select_and_claim(session, (queue, select, lease), request, now, from).await
-            }
+            Claim::Called { within, .. } => self.claim_from(session, (queue, within), request, now, from).await,
             Claim::Front { line, front } => self.claim_front(session, (queue, line, front), request, now).await,
         }
     }
@@ -198,54 +195,6 @@ impl SqlVerbs {
         // Rows that exceed the budget are not returned, so the rest may start earlier.
         let rest = if request.budget.least == 0 { from } else { now.plus(TICK) };
         Ok(Taken { claimed: claimed.into_iter().map(|(_, claimed)| claimed).collect(), rest })
-    }
-
-    async fn select_and_claim(
-        &self,
-        session: &mut impl Session,
-        (queue, select, lease): (Queue, &Lines<SqlTemplate>, &SqlTemplate),
-        request: &ClaimRequest,
-        now: Timestamp,
-        from: Timestamp,
-    ) -> Result<Taken> {
-        let (until, owner) = (self.late(now).plus(request.lease), request.owner);
-        let values = self.claim_values(request, now, from);
-        let select = line_of(select, request).with(values);
-        let (budget, mut room) = (request.budget, Some((0, 0)));
-        // Rows are read one by one, up to the first that does not fit.
-        let read = move |row: &dyn Row| {
-            if room.is_none() {
-                return Ok(None);
-            }
-            let (at, bytes) = (rows::claimed_at(row)?, rows::payload_bytes(row)?);
-            room = room.map(|(taken, total): (usize, u64)| (taken + 1, total.saturating_add(bytes)));
-            room = room.filter(|(taken, total)| *taken <= budget.least || *total <= budget.bytes);
-            let claimed = room.map(|_| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)).transpose()?;
-            Ok(Some((at, bytes, claimed)))
-        };
-        let asked = monotonic();
-        let found = session.query_while(&select, read).await?;
-        let first = found.first().map(|(at, ..)| *at);
-        if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
-            self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
-        }
-        // All rows arrive at once, so larger rows come without their payload at first.
-        let large = (request.budget.bytes / request.batch as u64).max(1);
-        let mut line = Vec::new();
-        for (_, bytes, claimed) in found {
-            let Some(mut claimed) = claimed else { break };
-            if bytes > large {
-                let record = self.list(session, queue, &Filter::one(claimed.lease.seq)).await?.pop();
-                claimed.message = record.map_or(Err("the row is gone".to_owned()), |record| record.message);
-            }
-            line.push(claimed);
-        }
-        let rows: Vec<_> = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
-        let values = [uuid(Some(owner.as_uuid())), time(Some(until)), time(Some(now))];
-        for statement in lease.for_rows(&rows, &values) {
-            session.execute(&statement).await?;
-        }
-        Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
     }
 
     /// Returns the rows of an earlier claim whose commit was not answered.

@@ -73,7 +73,7 @@ impl SqlVerbs {
         let values = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
         let read =
             |row: &dyn Row| Ok(Looked { ready: moment(row, 0)?, leased: moment(row, 1)?, expiring: moment(row, 2)? });
-        let (Claim::AtOnce { look, .. } | Claim::Listed { look, .. }) = &self.statements.of(queue).claim else {
+        let (Claim::AtOnce { look, .. } | Claim::Called { look, .. }) = &self.statements.of(queue).claim else {
             return Ok(Looked::default());
         };
         let first = session.query(&look.with(values.to_vec()), read).await?.pop().unwrap_or_default();

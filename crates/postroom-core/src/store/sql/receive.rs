@@ -42,7 +42,8 @@ impl SqlVerbs {
         }
         let mut row = inbox_row(incoming, Some(until), now, self.late(now));
         row.push(uuid(Some(owner.as_uuid())));
-        match self.insert_arrival(session, row).await? {
+        let hold = vec![uuid(Some(owner.as_uuid())), int(now.as_micros()), int(until.as_micros())];
+        match self.insert_arrival(session, row, hold).await? {
             Inserted::Row(seq) => {
                 if let Some(runs) = &self.statements.inbox.runs {
                     let owner = uuid(Some(owner.as_uuid()));
@@ -75,13 +76,13 @@ impl SqlVerbs {
         std::iter::once(insert).chain(done).collect()
     }
 
-    async fn insert_arrival(&self, session: &mut impl Session, row: Vec<Value>) -> Result<Inserted> {
+    async fn insert_arrival(&self, session: &mut impl Session, row: Vec<Value>, hold: Vec<Value>) -> Result<Inserted> {
         let inserting = |sql: &SqlTemplate| sql.with(row).expecting(Expects::RowOrDuplicate);
         let inserted = match &self.statements.arrive {
             Arrive::Answered(sql) => session.query(&inserting(sql), |row| Ok((row.int(0)?, row.int(1)?))).await?.pop(),
-            Arrive::Looked { insert, seq, .. } => match session.execute(&inserting(insert)).await?.duplicate {
+            Arrive::Looked { insert, hold: sql, .. } => match session.execute(&inserting(insert)).await?.duplicate {
                 true => None,
-                false => session.query(&seq.with(Vec::new()), |row| Ok((None, row.int(0)?))).await?.pop(),
+                false => session.query(&sql.with(hold), |row| Ok((None, row.int(0)?))).await?.pop(),
             },
         };
         Ok(match inserted {

@@ -50,8 +50,12 @@ impl Bed for MySql {
     async fn finish_all(url: &str, name: &str) -> anyhow::Result<()> {
         let mut conn = MySqlConnection::connect(url).await?;
         let table = format!("bench_{name}.infra_outbox");
-        let done = "SET state = 2, visible_at = NULL, processed_at = created_at";
-        for sql in [format!("UPDATE {table} {done}"), format!("ANALYZE TABLE {table}")] {
+        let done = "(seq, lease, claim_no, at, done_at) SELECT seq, 0, 1, created_at, created_at";
+        for sql in [
+            format!("INSERT INTO {table}_taken {done} FROM {table}"),
+            format!("DELETE FROM {table}_line"),
+            format!("ANALYZE TABLE {table}, {table}_line, {table}_taken"),
+        ] {
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await?;
         }
         Ok(conn.close().await?)

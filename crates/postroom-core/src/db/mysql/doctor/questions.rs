@@ -17,6 +17,7 @@ pub(crate) const QUESTIONS: &[&str] = &[
     "SHOW SESSION STATUS WHERE Variable_name = 'Ssl_cipher'",
     "SELECT concat('engine.', table_name), engine FROM information_schema.tables
      WHERE table_schema = coalesce(nullif('{schema}', ''), database())
-       AND table_name IN ('{outbox_name}', '{outbox_name}_failures', '{inbox_name}', '{inbox_name}_failures',
-                          '{inbox_name}_marks', 'postroom_schema')",
+       AND table_type = 'BASE TABLE'
+       AND (table_name = 'postroom_schema'
+            OR table_name REGEXP '^({outbox_name}|{inbox_name})(_(line|lease|taken|trouble|answer|failures|seen|marks))?$')",
 ];

@@ -1,7 +1,14 @@
 -- Postroom's tables on MySQL 8.0.29 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
+--
+-- A message is written once. Where it stands is written elsewhere, in narrow tables, and it stands in one place:
+--   _line     it waits
+--   _taken    a claim has taken it: it is in progress, or done
+--   _trouble  with a state above 0, it is dead, expired, dismissed, seen, or handled elsewhere;
+--             with state 0, what happened to it before
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Keys are bytes: the comparison of a text would ignore its trailing blanks. InnoDB ends every index with the row's
--- number, so the index on state and time returns the rows in the claim's order.
+--
+-- Keys are bytes: the comparison of a text would ignore its trailing blanks. A trigger cannot change a table that its
+-- statement reads. So messages move by procedures, which answer with the number of messages that moved.
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -9,72 +16,18 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     message_id      BINARY(16),  -- null: the same as id
     kind            VARCHAR(32)  NOT NULL DEFAULT 'Event',
     topic           VARCHAR(255) NOT NULL,
-    payload         LONGTEXT     NOT NULL,
     destination     VARCHAR(255),
-    headers         LONGTEXT,
     correlation_id  VARCHAR(255),
-    state           SMALLINT     NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4 OR state = 7),
-    visible_at      BIGINT,
+    visible_at      BIGINT       NOT NULL, -- when it was due first
     due_at          BIGINT,
-    next_attempt_at BIGINT,
     expires_at      BIGINT,
-    attempts        INT          NOT NULL DEFAULT 0,
     max_attempts    INT,
-    crashes         INT          NOT NULL DEFAULT 0,
-    claim_no        BIGINT       NOT NULL DEFAULT 0,
-    owner           BINARY(16),
-    locked_until    BIGINT,
+    born            TINYINT      NOT NULL DEFAULT 0, -- the state in which it was written
     created_at      BIGINT       NOT NULL,
-    last_attempt_at BIGINT,
-    last_error      TEXT,
-    processed_at    BIGINT,
-    processed_by    BINARY(16),
-    response        LONGTEXT,
-    dismissed_by    VARCHAR(255),
-    dismissed_why   TEXT,
-    -- Suspects are tried separately from the rest.
-    suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
+    headers         LONGTEXT,
+    payload         LONGTEXT     NOT NULL,
     UNIQUE KEY {outbox_name}_id (id),
-    KEY {outbox_name}_message (message_id),
-    KEY {outbox_name}_work (state, visible_at),
-    KEY {outbox_name}_suspects (suspect_at),
-    KEY {outbox_name}_expiring (state, expires_at),
-    KEY {outbox_name}_finished (state, processed_at)
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-
-CREATE TABLE IF NOT EXISTS {outbox}_failures (
-    no      BIGINT     NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    seq     BIGINT     NOT NULL,
-    at      BIGINT     NOT NULL,
-    attempt INT        NOT NULL,
-    worker  BINARY(16),
-    error   TEXT,
-    code    VARCHAR(32),
-    KEY {outbox_name}_failures_seq (seq)
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-
--- Destinations and handlers that are held because they failed.
-CREATE TABLE IF NOT EXISTS {outbox}_holds (
-    kind     VARCHAR(16)  NOT NULL, -- service or topic
-    name     VARCHAR(255) NOT NULL,
-    owner    BINARY(16)   NOT NULL,
-    since    BIGINT       NOT NULL,
-    tried_at BIGINT       NOT NULL,
-    code     VARCHAR(32),
-    why      TEXT,
-    PRIMARY KEY (kind, name, owner)
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-
--- Actions of operators: who, what, how many messages, and why.
-CREATE TABLE IF NOT EXISTS {outbox}_audit (
-    act      BINARY(16)   NOT NULL,
-    what     VARCHAR(16)  NOT NULL,
-    messages BIGINT       NOT NULL,
-    at       BIGINT       NOT NULL,
-    who      VARCHAR(255) NOT NULL,
-    why      TEXT,
-    chosen   TEXT,
-    PRIMARY KEY (act, what)
+    KEY {outbox_name}_message (message_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS {inbox} (
@@ -83,73 +36,83 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     message_id      VARBINARY(1020) NOT NULL,
     kind            VARCHAR(32)     NOT NULL DEFAULT 'Event',
     topic           VARCHAR(255)    NOT NULL DEFAULT '',
-    payload         LONGTEXT        NOT NULL,
     hash            VARBINARY(1024), -- the name of the algorithm, a colon, the digest
-    headers         LONGTEXT,
     correlation_id  VARCHAR(255),
-    state           SMALLINT        NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 7),
-    visible_at      BIGINT,
+    visible_at      BIGINT,          -- null if it was only seen at first
     due_at          BIGINT,
-    next_attempt_at BIGINT,
     expires_at      BIGINT,
-    attempts        INT             NOT NULL DEFAULT 0,
     max_attempts    INT,
-    crashes         INT             NOT NULL DEFAULT 0,
-    claim_no        BIGINT          NOT NULL DEFAULT 0,
-    owner           BINARY(16),
-    locked_until    BIGINT,
+    born            TINYINT         NOT NULL DEFAULT 5, -- the state in which it was written; 5 while it is only seen
     created_at      BIGINT          NOT NULL,
-    last_seen_at    BIGINT          NOT NULL,
-    last_attempt_at BIGINT,
-    last_error      TEXT,
-    processed_at    BIGINT,
-    processed_by    BINARY(16),
-    response        LONGTEXT,
-    dismissed_by    VARCHAR(255),
-    dismissed_why   TEXT,
-    -- Suspects are tried separately from the rest.
-    suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
-    UNIQUE KEY {inbox_name}_key (source, message_id),
-    KEY {inbox_name}_work (state, visible_at),
-    KEY {inbox_name}_suspects (suspect_at),
-    KEY {inbox_name}_expiring (state, expires_at),
-    KEY {inbox_name}_finished (state, processed_at)
+    last_seen_at    BIGINT          NOT NULL, -- when this content arrived
+    headers         LONGTEXT,
+    payload         LONGTEXT        NOT NULL,
+    UNIQUE KEY {inbox_name}_key (source, message_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE IF NOT EXISTS {inbox}_failures (
-    no      BIGINT     NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    seq     BIGINT     NOT NULL,
-    at      BIGINT     NOT NULL,
-    attempt INT        NOT NULL,
-    worker  BINARY(16),
-    error   TEXT,
-    code    VARCHAR(32),
-    KEY {inbox_name}_failures_seq (seq)
+-- Messages that arrived again: when that was, and their hash if the first arrival had none.
+CREATE TABLE IF NOT EXISTS {inbox}_seen (
+    seq  BIGINT NOT NULL PRIMARY KEY,
+    at   BIGINT NOT NULL,
+    hash VARBINARY(1024)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Destinations and handlers that are held because they failed.
-CREATE TABLE IF NOT EXISTS {inbox}_holds (
-    kind     VARCHAR(16)  NOT NULL, -- service or topic
-    name     VARCHAR(255) NOT NULL,
-    owner    BINARY(16)   NOT NULL,
-    since    BIGINT       NOT NULL,
-    tried_at BIGINT       NOT NULL,
-    code     VARCHAR(32),
-    why      TEXT,
-    PRIMARY KEY (kind, name, owner)
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+{each}
+-- A new message waits.
+CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} FOR EACH ROW
+INSERT INTO {outbox}_line (visible_at, seq, place, expires_at, bytes)
+VALUES (NEW.visible_at, NEW.seq, IF(NEW.destination IS NULL, CONCAT('=', NEW.topic), CONCAT('>', NEW.destination)),
+        NEW.expires_at, OCTET_LENGTH(NEW.payload));
 
--- Actions of operators: who, what, how many messages, and why.
-CREATE TABLE IF NOT EXISTS {inbox}_audit (
-    act      BINARY(16)   NOT NULL,
-    what     VARCHAR(16)  NOT NULL,
-    messages BIGINT       NOT NULL,
-    at       BIGINT       NOT NULL,
-    who      VARCHAR(255) NOT NULL,
-    why      TEXT,
-    chosen   TEXT,
-    PRIMARY KEY (act, what)
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+-- A new message waits, or it is only known.
+CREATE TRIGGER IF NOT EXISTS {inbox}_written AFTER INSERT ON {inbox} FOR EACH ROW
+BEGIN
+    IF NEW.born = 0 THEN
+        INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, bytes)
+        VALUES (NEW.visible_at, NEW.seq, CONCAT('=', NEW.topic), NEW.expires_at, OCTET_LENGTH(NEW.payload));
+    ELSEIF NEW.born = 5 THEN
+        INSERT INTO {inbox}_trouble (seq, state, at, expires_at)
+        VALUES (NEW.seq, 5, NEW.last_seen_at, NEW.expires_at);
+    END IF;
+END;
+
+CREATE TRIGGER IF NOT EXISTS {inbox}_changed AFTER UPDATE ON {inbox} FOR EACH ROW
+BEGIN
+    -- The content of a message arrives that was only known.
+    IF OLD.born = 5 AND NEW.born = 0 THEN
+        UPDATE {inbox}_trouble SET state = 0, at = NULL, visible_at = NEW.visible_at, expires_at = NEW.expires_at
+        WHERE seq = NEW.seq;
+        INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
+        SELECT NEW.visible_at, NEW.seq, CONCAT('=', NEW.topic), NEW.expires_at, t.crashes, t.claims,
+               OCTET_LENGTH(NEW.payload)
+        FROM {inbox}_trouble AS t WHERE t.seq = NEW.seq;
+    END IF;
+    -- New content arrived: earlier arrivals no longer count.
+    IF NEW.last_seen_at <> OLD.last_seen_at THEN
+        DELETE FROM {inbox}_seen WHERE seq = NEW.seq;
+    END IF;
+END;
+
+-- Messages that are only known are deleted by the time of their last arrival.
+CREATE TRIGGER IF NOT EXISTS {inbox}_seen_first AFTER INSERT ON {inbox}_seen FOR EACH ROW
+UPDATE {inbox}_trouble SET at = NEW.at WHERE seq = NEW.seq AND state IN (5, 6);
+
+CREATE TRIGGER IF NOT EXISTS {inbox}_seen_again AFTER UPDATE ON {inbox}_seen FOR EACH ROW
+UPDATE {inbox}_trouble SET at = NEW.at WHERE seq = NEW.seq AND state IN (5, 6);
+
+CREATE TRIGGER IF NOT EXISTS {inbox}_forgotten AFTER DELETE ON {inbox} FOR EACH ROW
+DELETE FROM {inbox}_seen WHERE seq = OLD.seq;
+
+-- An attempt starts outside the queue.
+CREATE PROCEDURE IF NOT EXISTS {inbox}_begin(IN p_seq BIGINT, IN p_now BIGINT) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_moved INT;
+    UPDATE {inbox}_trouble SET state = 6, attempts = attempts + 1, last_attempt_at = p_now
+    WHERE seq = p_seq AND state IN (5, 6);
+    SET v_moved = ROW_COUNT();
+    UPDATE {inbox} SET born = 6 WHERE seq = p_seq AND born = 5;
+    SELECT v_moved;
+END;
 
 -- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
@@ -274,5 +237,5 @@ CREATE TABLE IF NOT EXISTS {s}postroom_schema (
     PRIMARY KEY (outbox, inbox)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-INSERT INTO {s}postroom_schema (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 1)
+INSERT INTO {s}postroom_schema (outbox, inbox, version) VALUES ('{outbox_name}', '{inbox_name}', 2)
 ON DUPLICATE KEY UPDATE version = version;

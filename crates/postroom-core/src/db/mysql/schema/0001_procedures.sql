@@ -1,0 +1,308 @@
+-- What a procedure only reads, it reads with SELECT … INTO: other statements lock what their subqueries read.
+
+-- Claims messages: of some places (lists of names between line breaks, and whether they mean only these or all but
+-- these), or of all if p_topics is null. If it runs alone, it commits.
+CREATE PROCEDURE IF NOT EXISTS {t}_claim(
+    IN p_alone BOOLEAN, IN p_suspects BOOLEAN, IN p_now BIGINT, IN p_limit BIGINT, IN p_owner BINARY(16),
+    IN p_until BIGINT, IN p_from BIGINT, IN p_bytes BIGINT, IN p_least BIGINT,
+    IN p_topics LONGTEXT CHARACTER SET utf8mb4, IN p_only_topics BOOLEAN,
+    IN p_destinations LONGTEXT CHARACTER SET utf8mb4, IN p_only_destinations BOOLEAN
+) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_lease, v_over BIGINT;
+    DECLARE v_rows, v_swept INT DEFAULT 0;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        IF p_alone THEN
+            ROLLBACK;
+        END IF;
+        RESIGNAL;
+    END;
+    IF p_alone THEN
+        START TRANSACTION;
+    END IF;
+    INSERT INTO {t}_lease (until) VALUES (p_until);
+    SET v_lease = LAST_INSERT_ID();
+    IF p_suspects THEN
+        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at)
+        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at FROM (
+            SELECT due.*, ROW_NUMBER() OVER by_turn AS nth, SUM(bytes) OVER by_turn AS total
+            FROM (SELECT l.seq, l.visible_at, l.claims, l.bytes
+                FROM {suspects}
+                WHERE t.suspect_at <= p_now AND (l.expires_at IS NULL OR l.expires_at > p_now) AND {among_asked}
+                ORDER BY t.suspect_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS due
+            WINDOW by_turn AS (ORDER BY visible_at, seq)) AS ranked
+        WHERE nth <= p_least OR total <= p_bytes;
+        SET v_rows = ROW_COUNT();
+    ELSE
+        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at)
+        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at FROM (
+            SELECT due.*, ROW_NUMBER() OVER by_turn AS nth, SUM(bytes) OVER by_turn AS total
+            FROM (SELECT seq, visible_at, claims, bytes FROM {t}_line
+                WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+                  AND (p_topics IS NULL OR {among_asked})
+                ORDER BY visible_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED) AS due
+            WINDOW by_turn AS (ORDER BY visible_at, seq)) AS ranked
+        WHERE nth <= p_least OR total <= p_bytes;
+        SET v_rows = ROW_COUNT();
+    END IF;
+    IF v_rows = 0 AND p_alone THEN
+        ROLLBACK;
+    ELSEIF v_rows = 0 THEN
+        DELETE FROM {t}_lease WHERE no = v_lease;
+    ELSE
+        DELETE l FROM {t}_taken AS h FORCE INDEX ({n}_taken_by)
+            STRAIGHT_JOIN {t}_line AS l ON l.visible_at = h.visible_at AND l.seq = h.seq
+        WHERE h.done_at = 0 AND h.lease = v_lease;
+        IF p_suspects THEN
+            UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t}_trouble AS t ON t.seq = h.seq
+            SET t.visible_at = NULL WHERE h.done_at = 0 AND h.lease = v_lease;
+        END IF;
+        -- Leases under which nothing is held any more. Reading them must lock nothing, and others may sweep too.
+        sweep: WHILE v_swept < 8 DO
+            SELECT MAX(found.no) INTO v_over FROM (
+                SELECT e.no FROM {leases} WHERE {held_of} IS NULL ORDER BY e.until LIMIT 1) AS found;
+            SELECT MAX(no) INTO v_over FROM {t}_lease WHERE no = v_over FOR UPDATE SKIP LOCKED;
+            IF v_over IS NULL THEN
+                LEAVE sweep;
+            END IF;
+            DELETE FROM {t}_lease WHERE no = v_over;
+            SET v_swept = v_swept + 1;
+        END WHILE;
+    END IF;
+    SELECT {message}, visible_at FROM (
+        SELECT {wide}, h.claim_no, h.visible_at
+        FROM {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t} AS m ON m.seq = h.seq{troubled}
+        WHERE h.done_at = 0 AND h.lease = v_lease) AS claimed;
+    IF p_alone THEN
+        COMMIT;
+    END IF;
+END;
+
+-- A message leaves where it stands, under that claim number, and enters where it goes. p_moved is 0 if it stood
+-- elsewhere.
+CREATE PROCEDURE IF NOT EXISTS {t}_move(
+    IN p_seq BIGINT, IN p_claim_no BIGINT, IN p_state INT, IN p_visible_at BIGINT, IN p_due_at BIGINT,
+    IN p_next_attempt_at BIGINT, IN p_attempts INT, IN p_crashes INT, IN p_claims BIGINT, IN p_owner BINARY(16),
+    IN p_locked_until BIGINT, IN p_last_error TEXT CHARACTER SET utf8mb4, IN p_processed_at BIGINT,
+    IN p_processed_by BINARY(16), IN p_expires_at BIGINT, IN p_response LONGTEXT CHARACTER SET utf8mb4,
+    IN p_was INT, OUT p_moved INT
+) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_tried, v_stood BIGINT;
+    SELECT MAX(last_attempt_at) INTO v_tried FROM {t}_trouble WHERE seq = p_seq;
+    IF p_was = 0 THEN
+        SELECT MAX(COALESCE(t.visible_at, m.visible_at)) INTO v_stood
+        FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq WHERE m.seq = p_seq;
+        DELETE FROM {t}_line WHERE visible_at = v_stood AND seq = p_seq AND claims = p_claim_no;
+    ELSEIF p_was < 3 THEN
+        SELECT MAX(at) INTO v_tried FROM {t}_taken WHERE seq = p_seq;
+        DELETE FROM {t}_taken WHERE seq = p_seq AND claim_no = p_claim_no AND (done_at > 0) = (p_was = 2);
+    ELSE
+        UPDATE {t}_trouble SET state = 0 WHERE seq = p_seq AND state = p_was AND claims = p_claim_no;
+    END IF;
+    SET p_moved = ROW_COUNT();
+    IF p_moved = 1 THEN
+        UPDATE {t} SET due_at = p_due_at, born = IF(born = 5 AND p_state <> 5, 1, born)
+        WHERE seq = p_seq AND (NOT due_at <=> p_due_at OR born = 5 AND p_state <> 5);
+        INSERT INTO {t}_trouble (seq, state, at, processed_by, attempts, crashes, claims, visible_at, next_attempt_at,
+            last_attempt_at, expires_at, last_error)
+        VALUES (p_seq, IF(p_state > 2, p_state, 0), p_processed_at, p_processed_by, p_attempts, p_crashes,
+            p_claims, IF(p_state = 0, p_visible_at, NULL), p_next_attempt_at, v_tried, p_expires_at, p_last_error)
+        ON DUPLICATE KEY UPDATE state = VALUES(state), at = IF(VALUES(state) IN (5, 6), at, VALUES(at)),
+            processed_by = VALUES(processed_by), attempts = VALUES(attempts), crashes = VALUES(crashes),
+            claims = VALUES(claims), visible_at = VALUES(visible_at), next_attempt_at = VALUES(next_attempt_at),
+            last_attempt_at = VALUES(last_attempt_at), expires_at = VALUES(expires_at),
+            last_error = VALUES(last_error);
+        IF p_state = 0 THEN
+            INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
+            SELECT p_visible_at, seq, {place}, p_expires_at, p_crashes, p_claims, OCTET_LENGTH(payload)
+            FROM {t} WHERE seq = p_seq;
+        ELSEIF p_state = 1 THEN
+            INSERT INTO {t}_lease (until) VALUES (p_locked_until);
+            INSERT INTO {t}_taken (seq, lease, claim_no, owner, at)
+            VALUES (p_seq, LAST_INSERT_ID(), p_claims, p_owner, v_tried);
+        ELSEIF p_state = 2 THEN
+            INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, done_at)
+            VALUES (p_seq, 0, p_claims, p_processed_by, v_tried, COALESCE(p_processed_at, 1));
+        END IF;
+        DELETE FROM {t}_answer WHERE seq = p_seq;
+        IF p_response IS NOT NULL THEN
+            INSERT INTO {t}_answer (seq, response) VALUES (p_seq, p_response);
+        END IF;
+    END IF;
+END;
+
+CREATE PROCEDURE IF NOT EXISTS {t}_save(
+    IN p_seq BIGINT, IN p_claim_no BIGINT, IN p_state INT, IN p_visible_at BIGINT, IN p_due_at BIGINT,
+    IN p_next_attempt_at BIGINT, IN p_attempts INT, IN p_crashes INT, IN p_claims BIGINT, IN p_owner BINARY(16),
+    IN p_locked_until BIGINT, IN p_last_error TEXT CHARACTER SET utf8mb4, IN p_processed_at BIGINT,
+    IN p_processed_by BINARY(16), IN p_expires_at BIGINT, IN p_response LONGTEXT CHARACTER SET utf8mb4,
+    IN p_was INT
+) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_moved INT;
+    CALL {t}_move(p_seq, p_claim_no, p_state, p_visible_at, p_due_at, p_next_attempt_at, p_attempts, p_crashes,
+        p_claims, p_owner, p_locked_until, p_last_error, p_processed_at, p_processed_by, p_expires_at, p_response,
+        p_was, v_moved);
+    SELECT v_moved;
+END;
+
+-- The same for many messages, as a JSON array of objects.
+CREATE PROCEDURE IF NOT EXISTS {t}_save_many(IN p_rows LONGTEXT CHARACTER SET utf8mb4) SQL SECURITY INVOKER
+BEGIN
+    DECLARE p_seq, p_claim_no, p_was BIGINT;
+    DECLARE p_state, p_attempts, p_crashes INT;
+    DECLARE p_visible_at, p_due_at, p_next_attempt_at, p_claims, p_locked_until, p_processed_at, p_expires_at BIGINT;
+    DECLARE p_owner, p_processed_by BINARY(16);
+    DECLARE p_last_error TEXT CHARACTER SET utf8mb4;
+    DECLARE p_response LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_moved, v_all INT DEFAULT 0;
+    DECLARE v_is_over BOOLEAN DEFAULT FALSE;
+    DECLARE v_rows CURSOR FOR SELECT a.seq, a.claim_no, a.state, a.visible_at, a.due_at, a.next_attempt_at,
+            a.attempts, a.crashes, a.claims, UNHEX(REPLACE(a.owner, '-', '')), a.locked_until, a.last_error,
+            a.processed_at, UNHEX(REPLACE(a.processed_by, '-', '')), a.expires_at, a.response, a.was
+        FROM JSON_TABLE(p_rows, '$[*]' COLUMNS (
+            seq BIGINT PATH '$.v1', claim_no BIGINT PATH '$.v2', state INT PATH '$.v3',
+            visible_at BIGINT PATH '$.v4', due_at BIGINT PATH '$.v5', next_attempt_at BIGINT PATH '$.v6',
+            attempts INT PATH '$.v7', crashes INT PATH '$.v8', claims BIGINT PATH '$.v9',
+            owner CHAR(36) CHARACTER SET ascii PATH '$.v10', locked_until BIGINT PATH '$.v11',
+            last_error TEXT CHARACTER SET utf8mb4 PATH '$.v12', processed_at BIGINT PATH '$.v13',
+            processed_by CHAR(36) CHARACTER SET ascii PATH '$.v14', expires_at BIGINT PATH '$.v15',
+            response LONGTEXT CHARACTER SET utf8mb4 PATH '$.v16', was INT PATH '$.v17')) AS a;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = TRUE;
+    OPEN v_rows;
+    each_row: LOOP
+        FETCH v_rows INTO p_seq, p_claim_no, p_state, p_visible_at, p_due_at, p_next_attempt_at, p_attempts, p_crashes,
+            p_claims, p_owner, p_locked_until, p_last_error, p_processed_at, p_processed_by, p_expires_at, p_response,
+            p_was;
+        IF v_is_over THEN
+            LEAVE each_row;
+        END IF;
+        CALL {t}_move(p_seq, p_claim_no, p_state, p_visible_at, p_due_at, p_next_attempt_at, p_attempts, p_crashes,
+            p_claims, p_owner, p_locked_until, p_last_error, p_processed_at, p_processed_by, p_expires_at, p_response,
+            p_was, v_moved);
+        SET v_all = v_all + v_moved;
+    END LOOP;
+    CLOSE v_rows;
+    SELECT v_all;
+END;
+
+CREATE PROCEDURE IF NOT EXISTS {t}_put_back(
+    IN p_seq BIGINT, IN p_claim_no BIGINT, IN p_was INT, IN p_state INT, IN p_visible_at BIGINT,
+    IN p_next_attempt_at BIGINT, IN p_attempts INT, IN p_crashes INT, IN p_processed_at BIGINT, IN p_expires_at BIGINT
+) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_moved INT;
+    DECLARE v_due_at BIGINT;
+    DECLARE v_last_error TEXT CHARACTER SET utf8mb4;
+    SELECT due_at, last_error INTO v_due_at, v_last_error FROM {t}_state WHERE seq = p_seq;
+    CALL {t}_move(p_seq, p_claim_no, p_state, p_visible_at, v_due_at, p_next_attempt_at, p_attempts, p_crashes,
+        p_claim_no, NULL, NULL, v_last_error, p_processed_at, NULL, p_expires_at, NULL, p_was, v_moved);
+    SELECT v_moved;
+END;
+
+CREATE PROCEDURE IF NOT EXISTS {t}_dismiss(
+    IN p_seq BIGINT, IN p_claim_no BIGINT, IN p_was INT, IN p_now BIGINT,
+    IN p_who VARCHAR(255) CHARACTER SET utf8mb4, IN p_why TEXT CHARACTER SET utf8mb4
+) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_moved, v_attempts, v_crashes INT;
+    DECLARE v_due_at, v_next_attempt_at, v_expires_at BIGINT;
+    DECLARE v_processed_by BINARY(16);
+    DECLARE v_last_error TEXT CHARACTER SET utf8mb4;
+    DECLARE v_response LONGTEXT CHARACTER SET utf8mb4;
+    SELECT due_at, next_attempt_at, attempts, crashes, last_error, processed_by, expires_at, response
+    INTO v_due_at, v_next_attempt_at, v_attempts, v_crashes, v_last_error, v_processed_by, v_expires_at, v_response
+    FROM {t}_state WHERE seq = p_seq;
+    CALL {t}_move(p_seq, p_claim_no, 7, NULL, v_due_at, v_next_attempt_at, v_attempts, v_crashes, p_claim_no, NULL,
+        NULL, v_last_error, p_now, v_processed_by, v_expires_at, v_response, p_was, v_moved);
+    IF v_moved = 1 THEN
+        UPDATE {t}_trouble SET dismissed_by = p_who, dismissed_why = p_why WHERE seq = p_seq;
+    END IF;
+    SELECT v_moved;
+END;
+
+-- Corrects the times of a message that waits or is held only because a clock was wrong.
+CREATE PROCEDURE IF NOT EXISTS {t}_correct(
+    IN p_seq BIGINT, IN p_claim_no BIGINT, IN p_state INT, IN p_visible_at BIGINT, IN p_next_attempt_at BIGINT,
+    IN p_locked_until BIGINT, IN p_last_attempt_at BIGINT, IN p_created_at BIGINT, IN p_stood_at BIGINT
+) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_moved, v_attempts, v_crashes INT DEFAULT 0;
+    DECLARE v_due_at, v_expires_at, v_stood_at BIGINT;
+    DECLARE v_owner BINARY(16);
+    DECLARE v_last_error TEXT CHARACTER SET utf8mb4;
+    DECLARE v_response LONGTEXT CHARACTER SET utf8mb4;
+    SELECT visible_at, due_at, attempts, crashes, owner, last_error, expires_at, response
+    INTO v_stood_at, v_due_at, v_attempts, v_crashes, v_owner, v_last_error, v_expires_at, v_response
+    FROM {t}_state WHERE seq = p_seq;
+    IF v_stood_at = p_stood_at THEN
+        CALL {t}_move(p_seq, p_claim_no, p_state, p_visible_at, v_due_at, p_next_attempt_at, v_attempts, v_crashes,
+            p_claim_no, v_owner, p_locked_until, v_last_error, NULL, NULL, v_expires_at, v_response, p_state, v_moved);
+    END IF;
+    IF v_moved = 1 THEN
+        UPDATE {t} SET created_at = p_created_at WHERE seq = p_seq;
+        UPDATE {t}_trouble SET last_attempt_at = p_last_attempt_at WHERE seq = p_seq;
+        UPDATE {t}_taken SET at = p_last_attempt_at WHERE seq = p_seq;
+    END IF;
+    SELECT v_moved;
+END;
+
+-- Holds the message that was just inserted, in the transaction in which it arrived. Answers with its number.
+CREATE PROCEDURE IF NOT EXISTS {t}_hold(IN p_owner BINARY(16), IN p_now BIGINT, IN p_until BIGINT) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_seq BIGINT DEFAULT LAST_INSERT_ID();
+    INSERT INTO {t}_lease (until) VALUES (p_until);
+    INSERT INTO {t}_taken (seq, lease, claim_no, owner, at) VALUES (v_seq, LAST_INSERT_ID(), 1, p_owner, p_now);
+    SELECT v_seq;
+END;
+
+-- Extends leases, given as a JSON array of messages with owner and claim number. Answers with those that are held. A
+-- lease of which only a part is extended leaves that part to a new one.
+CREATE PROCEDURE IF NOT EXISTS {t}_extend(IN p_rows LONGTEXT CHARACTER SET utf8mb4, IN p_until BIGINT)
+SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_lease, v_asked, v_all, v_new BIGINT;
+    DECLARE v_is_over BOOLEAN DEFAULT FALSE;
+    DECLARE v_leases CURSOR FOR
+        SELECT h.lease, COUNT(DISTINCT h.seq) FROM {asked} WHERE {asked_held} GROUP BY h.lease;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = TRUE;
+    SELECT COUNT(*) INTO v_asked FROM (SELECT h.seq FROM {asked} WHERE {asked_held} FOR UPDATE) AS locked;
+    OPEN v_leases;
+    each_lease: LOOP
+        FETCH v_leases INTO v_lease, v_asked;
+        IF v_is_over THEN
+            LEAVE each_lease;
+        END IF;
+        SELECT COUNT(*) INTO v_all FROM {t}_taken WHERE done_at = 0 AND lease = v_lease;
+        IF v_asked = v_all THEN
+            UPDATE {t}_lease SET until = p_until WHERE no = v_lease;
+        ELSE
+            INSERT INTO {t}_lease (until) VALUES (p_until);
+            SET v_new = LAST_INSERT_ID();
+            UPDATE {asked} SET h.lease = v_new WHERE {asked_held} AND h.lease = v_lease;
+        END IF;
+    END LOOP;
+    CLOSE v_leases;
+    SELECT DISTINCT h.seq, h.claim_no, 1 FROM {asked} WHERE {asked_held};
+END;
+
+-- Deletes messages that have been in a state since before a time, oldest first.
+CREATE PROCEDURE IF NOT EXISTS {t}_purge(IN p_state INT, IN p_before BIGINT, IN p_limit BIGINT) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_seqs LONGTEXT CHARACTER SET utf8mb4;
+    SET SESSION group_concat_max_len = 16777216;
+    IF p_state = 2 THEN
+        SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
+            SELECT seq FROM {t}_taken WHERE done_at BETWEEN 1 AND p_before - 1
+            ORDER BY done_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
+    ELSE
+        SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
+            SELECT seq FROM {t}_trouble WHERE state = p_state AND at < p_before
+            ORDER BY at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
+    END IF;
+    DELETE m FROM JSON_TABLE(COALESCE(v_seqs, '[]'), '$[*]' COLUMNS (seq BIGINT PATH '$')) AS gone
+        STRAIGHT_JOIN {t} AS m ON m.seq = gone.seq;
+    SELECT ROW_COUNT();
+END;
