@@ -7,7 +7,6 @@ use postroom::postgres::Postgres;
 use postroom::queue::{Queue, Settle, State};
 use sqlx::PgConnection;
 
-use crate::by_wire::ByWire;
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage, eventually};
 use crate::on_server::OnServer;
@@ -72,7 +71,7 @@ async fn a_settle_keeps_an_answer_that_arrives_meanwhile(stage: &Stage<Postgres>
         answering.say(&answer).await?;
         let settle = Settle::abandon(lease.clone(), LEASE, "later")?;
         let (settled, committed) =
-            tokio::join!(side.verbs().settle([settle]), commit_when_somebody_waits(stage, &mut answering));
+            tokio::join!(side.verbs().settle(vec![settle]), commit_when_somebody_waits(stage, &mut answering));
         committed?;
         assert_eq!(settled?.applied, 1);
         assert_eq!(side.record(lease.seq()).await?.response(), Some("shelf 7"));
