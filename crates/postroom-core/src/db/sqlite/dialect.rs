@@ -66,7 +66,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
         (
             "count_fresh",
             "(SELECT n + CASE WHEN n < 100000 THEN 0 ELSE (SELECT max(seq) FROM {t}) - last END
-              FROM (SELECT count(*) AS n, max(seq) AS last FROM (SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 100000)))",
+              FROM (SELECT count(*) AS n, max(seq) AS last
+                    FROM (SELECT seq FROM {t}_fresh ORDER BY seq LIMIT 100000)))",
         ),
         // The rows that are past their time to live and wait. What expired before the mark was looked at,
         // unless the clock has gone back since.

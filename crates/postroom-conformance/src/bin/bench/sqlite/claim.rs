@@ -45,8 +45,8 @@ async fn steps(dir: &Path, name: &str, done: usize, pending: usize) -> anyhow::R
     Ok(f64::from(claim_steps(&conn)?))
 }
 
-/// The statements of a claim, in the store's own words, run in a transaction that is rolled back. The last two say where
-/// the front is, and read on from there until the claim has enough.
+/// The statements of a claim, in the store's own words, run in a transaction that is rolled back. The last two say
+/// where the front is, and read on from there until the claim has enough.
 fn claim_steps(conn: &Connection) -> anyhow::Result<i32> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let (mut steps, mut front) = (0, 0_i64);
