@@ -80,8 +80,8 @@ impl<E: Engine> ServerStore<E> {
                 let mut link = pool.get().await?;
                 let said = link.hello().await?;
                 let mut found = schema_version(&mut *link, &verbs).await?;
-                // Existing tables are not touched, whatever their version: even `IF NOT EXISTS` takes locks, which would
-                // block other transactions on the tables and wait for them.
+                // Existing tables are not touched, whatever their version: even `IF NOT EXISTS` takes locks, which
+                // would block other transactions on the tables and wait for them.
                 if deploy && found.is_none() {
                     link.deploy(&verbs.statements.schema).await?;
                     found = schema_version(&mut *link, &verbs).await?;
