@@ -2,8 +2,8 @@
 //!
 //! A trigger cannot change a table that its statement reads, and no statement returns the rows that it changed. So
 //! procedures of the schema claim messages and move them; they answer with the rows, or with how many moved. What is
-//! acknowledged stays where it was held: an ack is one UPDATE of numbers in their place. `{v}` is a view of all messages
-//! by their number or key. `{in_0}` to `{in_7}` are the messages in one state.
+//! acknowledged stays where it was held: an ack is one UPDATE of numbers in their place. `{v}` is a view of all
+//! messages by their number or key. `{in_0}` to `{in_7}` are the messages in one state.
 
 mod words;
 

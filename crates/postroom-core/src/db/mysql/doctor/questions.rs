@@ -18,6 +18,6 @@ pub(crate) const QUESTIONS: &[&str] = &[
     "SELECT concat('engine.', table_name), engine FROM information_schema.tables
      WHERE table_schema = coalesce(nullif('{schema}', ''), database())
        AND table_type = 'BASE TABLE'
-       AND (table_name = 'postroom_schema'
-            OR table_name REGEXP '^({outbox_name}|{inbox_name})(_(line|lease|taken|trouble|answer|failures|seen|marks))?$')",
+       AND (table_name = 'postroom_schema' OR table_name REGEXP
+            '^({outbox_name}|{inbox_name})(_(line|lease|taken|trouble|answer|failures|seen|marks))?$')",
 ];
