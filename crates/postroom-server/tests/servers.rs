@@ -244,9 +244,9 @@ fn a_message_is_explained(desk: &Desk, database: &Database) {
 fn a_snapshot_tells_of_both_queues(desk: &Desk, database: &Database) {
     work(desk, database);
     desk.ok(&["send", "waits", "--to", "billing", "--db", &database.url]);
-    let columns = "(source, message_id, payload, topic, state, created_at, last_seen_at, visible_at)";
-    database
-        .execute(&format!("INSERT INTO {} {columns} VALUES ('stripe', 'e', '', 't', 0, 1, 1, 1)", database.inbox()));
+    let columns = "source, message_id, payload, topic, created_at, last_seen_at, visible_at";
+    let insert = format!("INSERT INTO {} ({columns}, {})", database.inbox(), database.state_when_written());
+    database.execute(&format!("{insert} VALUES ('stripe', 'e', '', 't', 1, 1, 1, 0)"));
     let seen = desk.json(&["top", "--once", "--db", &database.url]);
     assert_eq!(
         seen["outbox"]["most_waiting"]["topics"][0],

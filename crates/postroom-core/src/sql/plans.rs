@@ -36,7 +36,7 @@ pub(crate) enum Claim<T = &'static str> {
 pub(crate) enum Extend<T = &'static str> {
     /// One after the other.
     Each(T),
-    /// In a batch. Returns the leases that were still held, and whether each was renewed: if not, it changed at the same
+    /// In a batch. Returns the leases that were still held, and whether each was renewed: if not, it changed at that
     /// moment.
     Answered(T),
     /// A run of numbers at once, if it is held as such; otherwise one after the other.

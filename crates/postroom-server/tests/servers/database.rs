@@ -147,6 +147,14 @@ impl Database {
         }
     }
 
+    /// The column with the state of a new message.
+    pub(crate) fn state_when_written(&self) -> &'static str {
+        match self.server {
+            Server::Postgres | Server::MariaDb => "born",
+            Server::Mssql => "state",
+        }
+    }
+
     /// The name of the inbox there.
     pub(crate) fn inbox(&self) -> &'static str {
         match self.server {
