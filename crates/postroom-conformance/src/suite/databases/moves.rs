@@ -1,5 +1,5 @@
-//! Messages that are moved by two transactions at the same moment, on PostgreSQL: what one of them read before it had to
-//! wait is old when it goes on.
+//! Messages that are moved by two transactions at the same moment, on PostgreSQL: what one of them read before it had
+//! to wait is old when it goes on.
 
 use std::time::Duration;
 

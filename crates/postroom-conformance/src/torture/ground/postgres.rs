@@ -27,7 +27,7 @@ impl Ground for Postgres {
              CREATE TRIGGER holder AFTER DELETE ON {table}_held FOR EACH ROW EXECUTE FUNCTION note_holder();
              CREATE FUNCTION note_stale_settle() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN INSERT INTO stale_settles (seq) SELECT seq FROM held_by
-                        WHERE seq BETWEEN NEW.from_seq AND NEW.to_seq AND owner IS DISTINCT FROM NEW.by;
+                        WHERE seq BETWEEN NEW.from_seq AND NEW.to_seq AND owner IS DISTINCT FROM NEW.\"by\";
                         RETURN NULL; END';
              CREATE TRIGGER fence AFTER INSERT ON {table}_done FOR EACH ROW EXECUTE FUNCTION note_stale_settle()"
         )

@@ -77,8 +77,12 @@ impl SqlVerbs {
             |sql: &SqlTemplate, rows: &[Vec<Value>]| sql.with_rows(rows, &[]).expecting(Expects::RowOrDuplicate);
         let mut new: HashSet<_> = match &self.statements.insert_many {
             InsertMany::Each => return Ok(None),
-            // The statement for one message is prepared, whether the message exists or not.
-            InsertMany::AllOrNone { .. } if messages.len() == 1 || rows.len() < messages.len() => return Ok(None),
+            InsertMany::AllOrNone { .. } if rows.len() < messages.len() => return Ok(None),
+            // The statement for one message says whether it exists.
+            InsertMany::AllOrNone { .. } if messages.len() == 1 => {
+                let duplicate = session.execute(&self.insert(&messages[0], now)).await?.duplicate;
+                return Ok(Some(vec![Stored { id: messages[0].work_item_id(), duplicate }]));
+            }
             InsertMany::AllOrNone { sql, .. } => {
                 if session.execute(&insert(sql, &rows)).await?.duplicate {
                     return Ok(None);

@@ -57,7 +57,7 @@ macro_rules! sqlx_caller {
         impl Caller for Sqlx<sqlx::$database> {
             type Backend = crate::backends::$database;
             type Tx<'c> = Transaction<'c, sqlx::$database>;
-            const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox, " CASCADE");
+            const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox);
 
             async fn connect(stage: &Stage<crate::backends::$database>) -> anyhow::Result<Self> {
                 let mut conn = Self::options(stage)?.connect().await?;
@@ -108,7 +108,7 @@ macro_rules! sqlx_caller {
     };
 }
 
-sqlx_caller!(Postgres, "outbox", "BEGIN", |stage| {
+sqlx_caller!(Postgres, "outbox CASCADE", "BEGIN", |stage| {
     let options = PgConnectOptions::from_str(&servers::url(servers::POSTGRES))?;
     Ok(options.options([("search_path", stage.place.own_name())]))
 });
