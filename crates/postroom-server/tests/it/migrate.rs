@@ -1,7 +1,6 @@
 //! A file of an older version: checked, printed, and carried over by people and by a node.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use postroom::clock::Clock;
 use postroom_testbed::{Age, Old, OldKind};
 
 use crate::desk::{Desk, until};
@@ -14,11 +13,11 @@ const CRASH: [(&str, &str); 1] = [("POSTROOM_CRASH_AT", "in the middle of a migr
 /// A folder with a database as a program of the first version left it.
 fn old_desk() -> Desk {
     let desk = Desk::new();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = Clock::Database.now();
     desk.write("postroom.db", "");
     desk.sql("PRAGMA journal_mode = WAL");
     desk.sql(&OLD.tables());
-    desk.sql(&OLD.rows(i64::try_from(now.as_micros()).unwrap()));
+    desk.sql(&OLD.rows(now.as_micros()));
     desk
 }
 

@@ -1,7 +1,6 @@
 //! A database of an older version: checked, printed, and carried over.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use postroom::clock::Clock;
 use postroom_testbed::{Age, Old, OldKind};
 
 use crate::database::Database;
@@ -20,9 +19,9 @@ const CRASH: [(&str, &str); 1] = [("POSTROOM_CRASH_AT", "in the middle of a migr
 fn fill(database: &Database) {
     let schema = Some("infra");
     let old = Old { kind: OldKind::Postgres, age: Age::First, schema, outbox: "outbox", inbox: "inbox" };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = Clock::Database.now();
     database.execute(&old.tables());
-    database.execute(&old.rows(i64::try_from(now.as_micros()).unwrap()));
+    database.execute(&old.rows(now.as_micros()));
 }
 
 fn is_old(desk: &Desk, url: &str) {

@@ -84,7 +84,7 @@ impl Turn {
         if self.0.elapsed() >= TURN_WAIT {
             return Err(Self::too_long());
         }
-        tokio::time::sleep(TURN_PAUSE).await;
+        tokio::time::sleep_until((monotonic() + TURN_PAUSE).into()).await;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use postroom::store::Store;
 use postroom::{ErrorKind, NewMessage, Outbox, WorkerOptions};
 use postroom_testbed::{Age, OldKind};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::task::JoinSet;
 
 use super::{AGES, WAITING, contents, old};
 use crate::case::{Verdict, cases};
@@ -128,11 +129,13 @@ async fn a_worker_that_waits_handles_each_message_once(stage: &Stage<Postgres>) 
     let late = "BEGIN; INSERT INTO outbox (id, topic, payload, visible_at, created_at)
          VALUES (gen_random_uuid(), 'a', 'late', 1, 1)";
     sqlx::raw_sql(late).execute(&mut writer).await?;
-    let opening = tokio::spawn(options(stage)?.open());
+    let mut opening = JoinSet::new();
+    opening.spawn(options(stage)?.open());
     eventually("it waits for the old program", || waiting(stage)).await?;
     sqlx::raw_sql("COMMIT").execute(&mut writer).await?;
     // The case's own worker is one that waited: its store was open, and its tables were taken away and come back.
-    let store = opening.await??;
+    let Some(store) = opening.join_next().await else { anyhow::bail!("nobody opens it") };
+    let store = store??;
     let script = Script::succeed();
     let workers = [Queue::Outbox, Queue::Inbox].map(|queue| stage.work(queue, &script, WorkerOptions::default()));
     let expected = [&WAITING[..], &["late", "one", "seven"]].concat();
@@ -150,7 +153,8 @@ async fn a_worker_that_waits_handles_each_message_once(stage: &Stage<Postgres>) 
     let mut again: Vec<_> =
         [&expected[..], &["five", "four", "two"]].concat().iter().map(ToString::to_string).collect();
     let mut handled: Vec<_> = script.calls().iter().map(|message| message.payload.clone()).collect();
-    (again.sort(), handled.sort());
+    again.sort();
+    handled.sort();
     assert_eq!(handled, again, "each once");
     for worker in workers {
         worker.stop().await?;
