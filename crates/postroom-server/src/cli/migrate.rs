@@ -125,9 +125,7 @@ impl Kind {
         let sql = sql.trim_end();
         match self {
             // By default it ends a statement at every semicolon.
-            Self::Mysql => sql
-                .replace("\nCREATE PROCEDURE", "\nDELIMITER //\nCREATE PROCEDURE")
-                .replace("\nEND;\n", "\nEND //\nDELIMITER ;\n"),
+            Self::Mysql => delimited(sql),
             // By default they go on after an error.
             Self::Sqlite if is_step => format!(".bail on\n{sql}"),
             Self::Postgres if is_step => format!("\\set ON_ERROR_STOP on\n{sql}"),
@@ -143,4 +141,24 @@ impl Kind {
             Self::Mssql => MssqlStore::schema(&TableNames::infra_capitals()),
         }
     }
+}
+
+/// Marks the statements that have others inside them, for the client of MySQL and MariaDB.
+fn delimited(sql: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    let mut created = 0;
+    for line in sql.lines() {
+        match line {
+            // It may have a label.
+            _ if line.ends_with("BEGIN") && !line.starts_with(' ') => lines.insert(created, "DELIMITER //"),
+            "END;" => {
+                lines.extend(["END //", "DELIMITER ;"]);
+                continue;
+            }
+            _ if line.starts_with("CREATE ") => created = lines.len(),
+            _ => {}
+        }
+        lines.push(line);
+    }
+    lines.join("\n")
 }

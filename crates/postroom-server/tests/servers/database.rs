@@ -1,16 +1,19 @@
 //! A separate database for a test on a server that the environment names.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use postroom::mssql::MssqlOptions;
+use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
 /// Tables, procedures and schemas on SQL Server.
 const OBJECTS: &str = "objects WHERE type IN ('U', 'P')";
 const SCHEMAS: &str = "schemas";
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Server {
     Postgres,
     MariaDb,
@@ -61,6 +64,27 @@ impl Database {
 
     pub(crate) fn execute(&self, sql: &str) {
         self.run(&self.url, sql);
+    }
+
+    /// Runs printed SQL by the client of the database, as a person would. Returns whether that client is installed.
+    pub(crate) fn run_by_client(&self, sql: &str) -> bool {
+        let Server::MariaDb = self.server else { return false };
+        let options: MySqlConnectOptions = self.url.parse().unwrap();
+        let port = options.get_port().to_string();
+        let way = match options.get_socket() {
+            Some(socket) => ["--socket", socket.to_str().unwrap()],
+            None => ["--port", &port],
+        };
+        let mut client = Command::new("mariadb");
+        let user_and_host = self.url.strip_prefix("mysql://").and_then(|rest| rest.split_once('@')).unwrap().0;
+        let (user, password) = user_and_host.split_once(':').unwrap_or((user_and_host, ""));
+        client.args(["--no-defaults", "--user", user, "--host", options.get_host()]).args(way).arg(&self.name);
+        client.env("MYSQL_PWD", password).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let Ok(mut running) = client.spawn() else { return false };
+        running.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        let ended = running.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        true
     }
 
     /// The URL of a user who may only log in, and how to drop that user.

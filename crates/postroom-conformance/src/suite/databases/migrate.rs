@@ -1,6 +1,7 @@
 //! Tables of an older version are carried to the newest, with everything in them.
 
 mod in_file;
+mod on_mysql;
 mod on_postgres;
 
 use postroom_testbed::{Age, Old, OldKind};
@@ -8,7 +9,7 @@ use postroom_testbed::{Age, Old, OldKind};
 use crate::case::Case;
 
 pub(super) fn cases() -> Vec<Case> {
-    [in_file::CASES, on_postgres::CASES].concat()
+    [in_file::CASES, on_mysql::CASES, on_postgres::CASES].concat()
 }
 
 const AGES: [Age; 2] = [Age::First, Age::Last];
@@ -45,7 +46,8 @@ const BOTH: [&str; 24] = [
 fn old(kind: OldKind, age: Age) -> Old<'static> {
     let (outbox, inbox) = match kind {
         OldKind::Sqlite => ("outbox_messages", "inbox_messages"),
-        _ => ("outbox", "inbox"),
+        OldKind::Postgres => ("outbox", "inbox"),
+        OldKind::MySql => ("infra_outbox", "infra_inbox"),
     };
     Old { kind, age, schema: None, outbox, inbox }
 }

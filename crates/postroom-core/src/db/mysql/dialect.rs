@@ -5,6 +5,7 @@
 //! acknowledged stays where it was held: an ack is one UPDATE of numbers in their place. `{v}` is a view of all
 //! messages by their number or key. `{in_0}` to `{in_7}` are the messages in one state.
 
+mod steps;
 mod words;
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
@@ -12,8 +13,8 @@ use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
-use crate::sql::steps::Steps;
 use crate::sql::text::{Places, SIZES};
+use steps::STEPS;
 use words::WORDS;
 
 /// The server's clock, in microseconds.
@@ -102,7 +103,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     secure: None,
     schema_drop: Some(include_str!("schema/0001_drop.sql")),
     schema_version: 2,
-    steps: &Steps::NONE,
+    steps: &STEPS,
     fence: Fence {
         one: "done_at = 0 AND owner = ?2 AND claim_no = ?3",
         each: Some("t.done_at = 0 AND t.owner = a.o AND t.claim_no = a.c"),
