@@ -8,14 +8,22 @@ use crate::sql::text::SqlTemplate;
 /// delete.
 #[derive(Debug)]
 pub(crate) struct PurgeTexts {
-    /// Deletes the failures of the rows. `None` where the other text does both.
-    pub(crate) failures: Option<&'static str>,
-    /// Deletes the rows themselves.
+    /// Deletes the rows and what belongs to them.
     pub(crate) rows: &'static str,
+    /// Gives free space back to the file system, where the database does not do so by itself.
+    pub(crate) reclaim: Option<Reclaim<&'static str>>,
     /// Finished rows: done, dead, expired or dismissed. `{state}` is one of these.
     pub(crate) ended: Old,
     /// Rows that were only seen.
     pub(crate) seen: Old,
+}
+
+/// How free space is given back, a little at a time.
+#[derive(Debug)]
+pub(crate) struct Reclaim<T> {
+    /// Answers with 1 if there is much of it.
+    pub(crate) is_due: T,
+    pub(crate) step: T,
 }
 
 /// Which rows are old enough.
@@ -34,8 +42,8 @@ pub(crate) struct Purges(Vec<(State, Purge)>);
 /// The statements that delete the old rows in one state.
 #[derive(Debug)]
 pub(crate) struct Purge {
-    pub(crate) failures: Option<SqlTemplate>,
     pub(crate) rows: SqlTemplate,
+    pub(crate) reclaim: Option<Reclaim<SqlTemplate>>,
 }
 
 impl Purges {
@@ -44,7 +52,9 @@ impl Purges {
             let old = if state == State::Seen { &texts.seen } else { &texts.ended };
             let which = old.rows.replace("{state}", &state.code().to_string());
             let told = |text: &str| render(&text.replace("{old}", &which).replace("{age}", old.age));
-            (state, Purge { failures: texts.failures.map(told), rows: told(texts.rows) })
+            let reclaim = texts.reclaim.as_ref();
+            let reclaim = reclaim.map(|text| Reclaim { is_due: render(text.is_due), step: render(text.step) });
+            (state, Purge { rows: told(texts.rows), reclaim })
         };
         // Only a message that arrived can be seen without being in the queue.
         let is_there = |state: &State| queue == Queue::Inbox || *state != State::Seen;

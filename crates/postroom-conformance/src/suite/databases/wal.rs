@@ -1,22 +1,25 @@
-//! The write-ahead log does not grow for ever.
+//! Neither the write-ahead log nor the file grows for ever.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::ensure;
-use postroom::NewMessage;
+use postroom::message::OwnerToken;
 use postroom::queue::Queue;
-use postroom::sqlite::Sqlite;
+use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::{NewMessage, Outbox};
 use rusqlite::Connection;
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Stage, soon};
+use crate::harness::{LEASE, Stage, soon};
 
 cases! { wal:
     sqlite readers_and_the_writer_do_not_wait_for_each_other ["SQM-9.2"];
     sqlite the_log_becomes_short_again_although_somebody_always_reads ["SQM-9.2"];
+    sqlite the_space_of_purged_messages_is_given_back [];
+    sqlite a_file_of_somebody_else_keeps_its_free_pages [];
 }
 
 /// More than any log may grow to.
@@ -94,5 +97,41 @@ async fn the_log_becomes_short_again_although_somebody_always_reads(stage: &Stag
     stop.store(true, Ordering::SeqCst);
     reading.join().map_err(|_| anyhow::anyhow!("the readers panicked"))??;
     ensure!(verdict < TOO_LONG, "the log has {verdict} bytes");
+    Ok(())
+}
+
+/// Fills an outbox with large messages, handles them all and purges them. Returns how many pages the file had before,
+/// and how many it has now.
+async fn filled_and_purged(stage: &Stage<Sqlite>, outbox: &Outbox, path: &Path) -> anyhow::Result<(i64, i64)> {
+    let pages =
+        || -> anyhow::Result<i64> { Ok(Connection::open(path)?.query_row("PRAGMA page_count", [], |row| row.get(0))?) };
+    outbox.enqueue_many((0..2000).map(|_| NewMessage::new("a", "x".repeat(10_000)))).await?;
+    let claims = outbox.queue().claim(OwnerToken::new(), LEASE, 2000).await?;
+    let acked = outbox.queue().ack(claims.claimed.into_iter().map(|claimed| claimed.lease)).await?;
+    assert_eq!(acked.applied, 2000);
+    stage.advance(LEASE);
+    let before = pages()?;
+    // Maintenance goes on like this, also when nothing is left to delete.
+    let mut purged = 0;
+    for _ in 0..40 {
+        purged += outbox.queue().purge(Duration::ZERO, 100).await?;
+    }
+    assert_eq!(purged, 2000);
+    Ok((before, pages()?))
+}
+
+async fn the_space_of_purged_messages_is_given_back(stage: &Stage<Sqlite>) -> Verdict {
+    let (before, after) = filled_and_purged(stage, &stage.outbox, &stage.place.path("store.db")).await?;
+    ensure!(before > 5000 && after < before / 3, "the file had {before} pages and has {after}");
+    Ok(())
+}
+
+/// Whoever made the file decides how it is kept.
+async fn a_file_of_somebody_else_keeps_its_free_pages(stage: &Stage<Sqlite>) -> Verdict {
+    let path = stage.place.path("theirs.db");
+    Connection::open(&path)?.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;
+    let store = SqliteOptions::new(&path).deploy_schema(true).open().await?;
+    let (before, after) = filled_and_purged(stage, &Outbox::new(store), &path).await?;
+    assert_eq!(before, after);
     Ok(())
 }

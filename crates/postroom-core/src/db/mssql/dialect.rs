@@ -165,13 +165,13 @@ pub(crate) const MSSQL: Dialect = Dialect {
              ORDER BY visible_at, seq",
     },
     purge: PurgeTexts {
-        failures: None,
         // The rows are chosen once, for both tables.
         rows: "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
              INSERT INTO @old (seq)
              SELECT TOP (?2) seq FROM {t}{locked_past} WHERE {old} ORDER BY {age}, seq;
              DELETE FROM {t}_failures WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN);
              DELETE FROM {t} WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN)",
+        reclaim: None,
         ended: shared::ENDED,
         seen: shared::SEEN,
     },

@@ -214,8 +214,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
              ORDER BY visible_at, seq LIMIT ?3",
     },
     purge: PurgeTexts {
-        failures: None,
         rows: "CALL {t}_purge({old}, ?1, ?2)",
+        reclaim: None,
         ended: Old { rows: "{state}", age: "" },
         seen: Old { rows: "{state}", age: "" },
     },

@@ -283,8 +283,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     },
     in_state: shared::IN_STATE,
     purge: PurgeTexts {
-        failures: None,
         rows: "DELETE FROM {t} WHERE seq = ANY (ARRAY({old}))",
+        reclaim: None,
         // A run may have more messages than are deleted at once. They come in the order of the runs.
         ended: Old {
             rows: "SELECT old.seq FROM (

@@ -43,6 +43,11 @@ pub(crate) fn writer(path: &Path, durability: Durability) -> Result<Connection> 
     if conn.is_readonly("main")? {
         return Err(unusable(path, "it is read-only"));
     }
+    // Purged messages leave free pages, which can be given back only in a file that was created for it.
+    if conn.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)).map_err(|source| explain(path, source))? == 0
+    {
+        conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     let mode = switch_to_log(&conn).map_err(|source| explain(path, source))?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(unusable(path, "it cannot be switched to a write-ahead log"));

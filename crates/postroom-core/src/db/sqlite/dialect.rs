@@ -8,7 +8,7 @@ mod steps;
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
 use crate::sql::plans::{Arrive, Claim, Extend, Front, InsertMany, Lines, Runs};
-use crate::sql::purge::{Old, PurgeTexts};
+use crate::sql::purge::{Old, PurgeTexts, Reclaim};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::Places;
@@ -203,8 +203,13 @@ pub(crate) const SQLITE: Dialect = Dialect {
     },
     in_state: shared::IN_STATE,
     purge: PurgeTexts {
-        failures: None,
         rows: "DELETE FROM {t} WHERE seq IN ({old})",
+        // New messages use free pages again, so some are kept. Files of others may not allow it.
+        reclaim: Some(Reclaim {
+            is_due: "SELECT f.freelist_count > max(1000, p.page_count / 10) AND v.auto_vacuum = 2
+                 FROM pragma_freelist_count AS f, pragma_page_count AS p, pragma_auto_vacuum AS v",
+            step: "PRAGMA incremental_vacuum(500)",
+        }),
         // A run may have more messages than are deleted at once. They come in the order of the runs.
         ended: Old {
             rows: "SELECT seq FROM (

@@ -6,6 +6,7 @@ use crate::message::WorkItemId;
 use crate::queue::{Queue, State};
 use crate::sql::Statement;
 use crate::sql::plans::Claim;
+use crate::sql::purge::Reclaim;
 use crate::store::{Filter, Operator};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
@@ -87,9 +88,14 @@ impl SqlVerbs {
             // What nobody claims, because it was never ready, must not stay behind the front.
             session.execute(&front.catch_up.with(Vec::new())).await?;
         }
-        if let Some(failures) = &purge.failures {
-            session.execute(&failures.with(values.clone())).await?;
+        let purged = session.execute(&purge.rows.with(values)).await?.rows;
+        if let Some(Reclaim { is_due, step }) = &purge.reclaim {
+            let is_due = session.query(&is_due.with(Vec::new()), |row| row.int(0)).await?;
+            if is_due.contains(&Some(1)) {
+                // It answers with one row for each page.
+                session.query(&step.with(Vec::new()), |_| Ok(())).await?;
+            }
         }
-        Ok(session.execute(&purge.rows.with(values)).await?.rows)
+        Ok(purged)
     }
 }
