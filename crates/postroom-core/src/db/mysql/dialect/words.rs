@@ -29,6 +29,11 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ),
     ("br", "CHAR(10 USING utf8mb4)"),
     ("leases", "{t}_lease AS e FORCE INDEX ({n}_lease_until)"),
+    (
+        "taken_and_line",
+        "{t}_taken AS h FORCE INDEX ({n}_taken_by)
+             STRAIGHT_JOIN {t}_line AS l ON l.visible_at = h.visible_at AND l.seq = h.seq",
+    ),
     ("held_under", "{t}_taken AS h FORCE INDEX ({n}_taken_by) ON h.done_at = 0 AND h.lease = e.no"),
     // A message that is held under a lease. A subquery with a limit is not turned into a join of all that is held.
     ("held_of", "(SELECT h.seq FROM {t}_taken AS h WHERE h.done_at = 0 AND h.lease = e.no LIMIT 1)"),

@@ -8,8 +8,8 @@ CREATE PROCEDURE IF NOT EXISTS {t}_claim(
     IN p_topics LONGTEXT CHARACTER SET utf8mb4, IN p_only_topics BOOLEAN,
     IN p_destinations LONGTEXT CHARACTER SET utf8mb4, IN p_only_destinations BOOLEAN
 ) SQL SECURITY INVOKER
-BEGIN
-    DECLARE v_lease, v_over BIGINT;
+claiming: BEGIN
+    DECLARE v_lease, v_over, v_bytes BIGINT;
     DECLARE v_rows, v_swept INT DEFAULT 0;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -21,45 +21,57 @@ BEGIN
     IF p_alone THEN
         START TRANSACTION;
     END IF;
+    IF NOT p_suspects THEN
+        -- If nothing waits, nothing is written.
+        SELECT MAX(found.seq) INTO v_over FROM (
+            SELECT seq FROM {t}_line
+            WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+              AND (p_topics IS NULL OR {among_asked}) LIMIT 1) AS found;
+        IF v_over IS NULL AND p_alone THEN
+            ROLLBACK;
+        END IF;
+        IF v_over IS NULL THEN
+            LEAVE claiming;
+        END IF;
+    END IF;
     INSERT INTO {t}_lease (until) VALUES (p_until);
     SET v_lease = LAST_INSERT_ID();
     IF p_suspects THEN
         INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at)
-        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at FROM (
-            SELECT due.*, ROW_NUMBER() OVER by_turn AS nth, SUM(bytes) OVER by_turn AS total
-            FROM (SELECT l.seq, l.visible_at, l.claims, l.bytes
-                FROM {suspects}
-                WHERE t.suspect_at <= p_now AND (l.expires_at IS NULL OR l.expires_at > p_now) AND {among_asked}
-                ORDER BY t.suspect_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS due
-            WINDOW by_turn AS (ORDER BY visible_at, seq)) AS ranked
-        WHERE nth <= p_least OR total <= p_bytes;
-        SET v_rows = ROW_COUNT();
+        SELECT l.seq, v_lease, l.claims + 1, p_owner, p_now, l.visible_at FROM {suspects}
+        WHERE t.suspect_at <= p_now AND (l.expires_at IS NULL OR l.expires_at > p_now) AND {among_asked}
+        ORDER BY t.suspect_at LIMIT p_limit FOR UPDATE SKIP LOCKED;
     ELSE
         INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at)
-        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at FROM (
-            SELECT due.*, ROW_NUMBER() OVER by_turn AS nth, SUM(bytes) OVER by_turn AS total
-            FROM (SELECT seq, visible_at, claims, bytes FROM {t}_line
-                WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
-                  AND (p_topics IS NULL OR {among_asked})
-                ORDER BY visible_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED) AS due
-            WINDOW by_turn AS (ORDER BY visible_at, seq)) AS ranked
-        WHERE nth <= p_least OR total <= p_bytes;
-        SET v_rows = ROW_COUNT();
+        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at FROM {t}_line
+        WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+          AND (p_topics IS NULL OR {among_asked})
+        ORDER BY visible_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED;
+    END IF;
+    SET v_rows = ROW_COUNT();
+    SELECT SUM(l.bytes) INTO v_bytes FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
+    IF v_bytes > p_bytes THEN
+        -- What is too much stays in the line.
+        DELETE h FROM {t}_taken AS h JOIN (
+            SELECT l.seq, ROW_NUMBER() OVER by_turn AS nth, SUM(l.bytes) OVER by_turn AS total
+            FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease
+            WINDOW by_turn AS (ORDER BY l.visible_at, l.seq)) AS ranked ON ranked.seq = h.seq
+        WHERE ranked.nth > p_least AND ranked.total > p_bytes;
+        SET v_rows = v_rows - ROW_COUNT();
     END IF;
     IF v_rows = 0 AND p_alone THEN
         ROLLBACK;
     ELSEIF v_rows = 0 THEN
         DELETE FROM {t}_lease WHERE no = v_lease;
     ELSE
-        DELETE l FROM {t}_taken AS h FORCE INDEX ({n}_taken_by)
-            STRAIGHT_JOIN {t}_line AS l ON l.visible_at = h.visible_at AND l.seq = h.seq
-        WHERE h.done_at = 0 AND h.lease = v_lease;
+        DELETE l FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
         IF p_suspects THEN
             UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t}_trouble AS t ON t.seq = h.seq
             SET t.visible_at = NULL WHERE h.done_at = 0 AND h.lease = v_lease;
         END IF;
-        -- Leases under which nothing is held any more. Reading them must lock nothing, and others may sweep too.
-        sweep: WHILE v_swept < 8 DO
+        -- Leases under which nothing is held any more, now and then. Reading them must lock nothing, and others may
+        -- sweep too.
+        sweep: WHILE v_lease % 16 = 0 AND v_swept < 128 DO
             SELECT MAX(found.no) INTO v_over FROM (
                 SELECT e.no FROM {leases} WHERE {held_of} IS NULL ORDER BY e.until LIMIT 1) AS found;
             SELECT MAX(no) INTO v_over FROM {t}_lease WHERE no = v_over FOR UPDATE SKIP LOCKED;
