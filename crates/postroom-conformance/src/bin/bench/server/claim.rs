@@ -30,6 +30,7 @@ async fn claim_time<B: Bed>(url: &str, name: &str, done: usize, pending: usize) 
         B::finish_all(url, name).await?;
     }
     fill::<B>(&store, pending).await?;
+    B::calm_down(url).await?;
     let queue = Outbox::new(store.clone()).queue().clone();
     let mut times = Vec::new();
     for _ in 0..ROUNDS {

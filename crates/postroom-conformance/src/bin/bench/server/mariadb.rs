@@ -26,6 +26,10 @@ const CLAIM: &str = "SELECT seq, payload FROM raw WHERE state = 0 AND due <= 2
     ORDER BY due, seq LIMIT ? FOR UPDATE SKIP LOCKED";
 const TAKE: &str = "UPDATE raw SET state = 1, lease_until = 30000000 WHERE seq IN (";
 const ACK: &str = "UPDATE raw SET state = 2, lease_until = NULL WHERE state = 1 AND seq IN (";
+/// The number of pages that are not written to the disk yet.
+const DIRTY: &str = "SELECT variable_value FROM information_schema.global_status
+    WHERE variable_name = 'Innodb_buffer_pool_pages_dirty'";
+const FEW_PAGES: u64 = 100;
 /// The number of rows in one statement.
 const ROWS: usize = 500;
 
@@ -43,7 +47,12 @@ impl Bed for MySql {
 
     async fn calm_down(url: &str) -> anyhow::Result<()> {
         let mut conn = MySqlConnection::connect(url).await?;
-        sqlx::raw_sql("FLUSH TABLES").execute(&mut conn).await?;
+        sqlx::raw_sql("FLUSH TABLES; SET GLOBAL innodb_max_dirty_pages_pct = 0").execute(&mut conn).await?;
+        // It writes pages out at its own pace.
+        while sqlx::query_scalar::<_, String>(DIRTY).fetch_one(&mut conn).await?.parse::<u64>()? > FEW_PAGES {
+            crate::measure::quiet().await;
+        }
+        sqlx::raw_sql("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT").execute(&mut conn).await?;
         Ok(conn.close().await?)
     }
 
@@ -53,7 +62,7 @@ impl Bed for MySql {
         let done = "(seq, lease, claim_no, at, done_at) SELECT seq, 0, 1, created_at, created_at";
         for sql in [
             format!("INSERT INTO {table}_taken {done} FROM {table}"),
-            format!("DELETE FROM {table}_line"),
+            format!("TRUNCATE TABLE {table}_line"),
             format!("ANALYZE TABLE {table}, {table}_line, {table}_taken"),
         ] {
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await?;

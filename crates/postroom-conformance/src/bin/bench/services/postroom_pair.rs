@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use postroom::services::{
     Courier, Key, ListenOptions, Listener, Neighbours, Receiver, Secret, Service, Services, Source,
 };
-use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions, SqliteStore};
+use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions};
 use postroom::worker::Transport;
 use postroom::{Handlers, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::oneshot;
@@ -98,7 +98,7 @@ async fn drain(dir: &Path, courier: Courier, messages: usize) -> Result<f64> {
     let (stop, stopped) = oneshot::channel::<()>();
     measure::rate(messages / 1000 * 1000, async {
         let worker = crate::spawn(worker.run(async { stopped.await.unwrap_or_default() }));
-        while pending(&store).await? > 0 {
+        while pending(&outbox).await? > 0 {
             tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await.ok();
         }
         drop(stop);
@@ -107,10 +107,7 @@ async fn drain(dir: &Path, courier: Courier, messages: usize) -> Result<f64> {
     .await
 }
 
-async fn pending(store: &SqliteStore) -> Result<i64> {
-    Ok(store
-        .read(|conn| {
-            Ok(conn.query_row("SELECT count(*) FROM outbox_messages_state WHERE state < 2", [], |row| row.get(0))?)
-        })
-        .await?)
+async fn pending(outbox: &Outbox) -> Result<u64> {
+    let stats = outbox.queue().stats().await?;
+    Ok(stats.ready + stats.leased)
 }
