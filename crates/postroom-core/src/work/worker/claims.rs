@@ -24,6 +24,8 @@ pub(super) const SUSPECTS_EVERY: Duration = Duration::from_secs(30);
 const TIMES: u32 = 1;
 /// If it took no longer than this, it is repeated at once.
 const CHEAP: Duration = Duration::from_millis(2);
+/// How often to look for messages of other places while one has as many as it can get.
+const OTHERS_EVERY: Duration = Duration::from_millis(50);
 const PASSING_MAX: Duration = Duration::from_secs(1);
 
 /// What a claim is for.
@@ -252,7 +254,11 @@ impl Loop {
         match target {
             Target::More(place, wanted) => {
                 self.shares.answered(place, *wanted, found);
-                self.look_now();
+                match found < Some(*wanted) {
+                    true => self.look_now(),
+                    // The place stays left out, and the others were looked at a moment ago.
+                    false => self.look_at = self.look_at.min(asked + OTHERS_EVERY).max(self.not_before),
+                }
             }
             Target::Probe(place) if found == Some(0) => {
                 self.places.rest(place);

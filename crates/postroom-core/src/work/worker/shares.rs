@@ -107,7 +107,8 @@ impl Shares {
     pub(super) fn take(&mut self, place: &Place, slots: usize, now: Instant) {
         let sizes = self.sizes();
         let share = self.places.entry(place.clone()).or_insert_with(|| Share::new(slots, now));
-        if share.held == 0 {
+        // A pause counts only while more messages wait: then it is the time that a claim takes.
+        if share.held == 0 && !share.is_crowded {
             (share.since, share.done, share.last) = (now, 0, now);
         }
         share.held += 1;
@@ -197,6 +198,16 @@ mod tests {
         shares.give(&place("slow"), true, later);
         assert_eq!(shares.held_within_shares(later), 8, "two for each of its slots");
         assert!(shares.next(later).is_none());
+    }
+
+    #[test]
+    fn claims_grow_even_if_all_messages_end_before_the_next_claim() {
+        let (now, mut shares) = (monotonic(), Shares::new(50, 200).growing(Some(500)));
+        for _ in 0..2 {
+            holding(&mut shares, "fast", 50, now);
+            (0..50).for_each(|_| shares.give(&place("fast"), true, now));
+        }
+        assert_eq!(shares.next(now), Some((place("fast"), 500)));
     }
 
     #[test]
