@@ -127,6 +127,9 @@ pub struct Statement {
 pub(crate) enum Expects {
     /// One row, or none if the row existed before.
     RowOrDuplicate,
+    /// All rows, or none if one of them existed before, which may be an error of the database. Only outside a
+    /// transaction: there the error has no consequences.
+    AllNew,
     /// One row, or none if the lease is lost.
     RowOrLeaseLost,
     /// Any number of rows.
@@ -167,7 +170,7 @@ impl Statement {
                 ErrorKind::LeaseLost,
                 "the lease was lost: roll back, another worker may hold the message",
             )),
-            (Expects::RowOrDuplicate, 0) => Ok(Done { rows, duplicate: true }),
+            (Expects::RowOrDuplicate | Expects::AllNew, 0) => Ok(Done { rows, duplicate: true }),
             _ => Ok(Done { rows, duplicate: false }),
         }
     }

@@ -30,6 +30,8 @@ pub const EXPIRES_AT: &str = "rf-expires-at";
 #[derive(Clone, PartialEq)]
 pub struct NewMessage {
     pub(crate) message_id: MessageId,
+    /// Whether the caller gave it that id, perhaps not for the first time.
+    pub(crate) has_given_id: bool,
     pub(crate) kind: Kind,
     pub(crate) topic: String,
     pub(crate) payload: String,
@@ -52,6 +54,7 @@ impl NewMessage {
     pub fn new(topic: impl Into<String>, payload: impl Into<String>) -> Self {
         Self {
             message_id: MessageId::new(),
+            has_given_id: false,
             kind: Kind::Event,
             topic: topic.into(),
             payload: payload.into(),
@@ -78,7 +81,7 @@ impl NewMessage {
 
     crate::setters! {
         /// Sets the id. A message that is enqueued again with the same id is recognised as a duplicate.
-        pub fn id(mut self, id: MessageId) { self.message_id = id; }
+        pub fn id(mut self, id: MessageId) { (self.message_id, self.has_given_id) = (id, true); }
 
         /// Sends it to another service. By default it then expires 24 hours after it is due.
         pub fn to(mut self, destination: impl Into<String>) { self.destination = Some(destination.into()); }

@@ -8,20 +8,21 @@ use crate::sql::dialect::statements;
 pub(crate) enum InsertMany<T = &'static str> {
     /// One after the other.
     Each,
-    /// With a statement that returns the ids of the new messages. `null` stands for null in a text.
-    Answered { sql: T, sizes: &'static [usize], null: Option<&'static str> },
+    /// With a statement that returns the ids of the new messages. `null` stands for null in a text. `all_new` is faster
+    /// for messages that nobody has stored before, and fails otherwise.
+    Answered { sql: T, all_new: Option<T>, sizes: &'static [usize], null: Option<&'static str> },
     /// With a statement that stores all of them, or none if one exists already.
     AllOrNone { sql: T, sizes: &'static [usize] },
 }
 
-/// How messages are claimed. Every claim gets the same values: now, the limit, the owner, the end of the lease, where
-/// to start, the limit in bytes, and how many to take whatever their size. Four more values select the topics and
-/// destinations.
+/// How messages are claimed. Every claim gets the same values: now, the limit, the owner, the end of the lease, the
+/// time to start at, the limit in bytes, how many to take whatever their size, and the row to start at among those of
+/// that time. Four more values select the topics and destinations.
 #[derive(Debug)]
 pub(crate) enum Claim<T = &'static str> {
     /// With one statement. A `look` finds the first ready row, the first lease that ends, and the first message that
-    /// expires. `take_or_look` is a claim of all rows that looks if it finds nothing: the values of the look follow
-    /// those of the claim.
+    /// expires. `take_or_look` is a claim of all rows that looks if it finds nothing: the values of the look take
+    /// the place of the topics.
     AtOnce { take: Lines<T>, look: T, take_or_look: Option<T> },
     /// With a procedure, which commits if it is called outside a transaction (`alone`), and not inside one (`within`).
     Called { alone: Lines<T>, within: Lines<T>, look: T },
@@ -105,7 +106,9 @@ impl<T> InsertMany<T> {
     pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> InsertMany<U> {
         match self {
             Self::Each => InsertMany::Each,
-            Self::Answered { sql, sizes, null } => InsertMany::Answered { sql: told(sql), sizes, null: *null },
+            Self::Answered { sql, all_new, sizes, null } => {
+                InsertMany::Answered { sql: told(sql), all_new: all_new.as_ref().map(&told), sizes, null: *null }
+            }
             Self::AllOrNone { sql, sizes } => InsertMany::AllOrNone { sql: told(sql), sizes },
         }
     }

@@ -54,6 +54,8 @@ enum RowsAs {
 const ROWS_HERE: &str = "{rows}";
 /// The most rows in one set of arrays.
 pub(crate) const ARRAY_ROWS_MAX: usize = 20_000;
+/// The most bytes of payload in one set of arrays. A server refuses more than a gigabyte.
+pub(crate) const ARRAY_BYTES_MAX: usize = 64 << 20;
 /// The most rows in one JSON text.
 const JSON_ROWS_MAX: usize = 1000;
 /// The numbers of rows in one text. There are only a few sizes, so that their statements stay prepared.

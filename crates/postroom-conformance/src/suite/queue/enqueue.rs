@@ -18,6 +18,7 @@ cases! { enqueue:
     both a_new_message_starts_from_zero ["OBX-015", "OBX-016", "IBX-025", "IBX-027", "SQM-3.1.2"];
     both every_message_has_an_id_of_its_own ["OBX-014", "SQM-3.2.2"];
     both the_same_message_twice_is_stored_once ["OBX-014"];
+    both a_message_is_stored_once_whether_or_not_its_id_was_given ["OBX-014"];
     both one_message_to_two_destinations_is_two_work_items ["OBX-014"];
     both a_due_time_in_the_future_keeps_a_message_back ["OBX-012", "OBX-018", "IBX-023", "IBX-032", "API-1.5.2"];
     both a_due_time_in_the_past_is_no_due_time ["OBX-013", "IBX-024"];
@@ -92,6 +93,18 @@ async fn the_same_message_twice_is_stored_once(h: &Harness) -> Verdict {
     let again = h.outbox.enqueue_many(vec![message.clone(), message.clone()]).await?;
     assert!(first.is_new() && again.iter().all(|again| again.is_duplicate() && again.id() == first.id()));
     assert_eq!(h.outbox.queue().stats().await?.total(), 1);
+    Ok(())
+}
+
+async fn a_message_is_stored_once_whether_or_not_its_id_was_given(h: &Harness) -> Verdict {
+    let [first, second] = [(); 2].map(|()| NewMessage::new("a", ""));
+    assert!(h.outbox.enqueue(first.clone()).await?.is_new());
+    assert!(h.outbox.enqueue(first.clone()).await?.is_duplicate());
+    let stored = h.outbox.enqueue_many([first.clone(), second.clone(), second.clone()]).await?;
+    assert_eq!(stored.iter().map(|stored| stored.is_new()).collect::<Vec<_>>(), [false, true, false]);
+    let given = NewMessage::new("a", "").id(second.message_id());
+    assert!(h.outbox.enqueue(given).await?.is_duplicate());
+    assert_eq!(h.outbox.queue().stats().await?.ready, 2);
     Ok(())
 }
 

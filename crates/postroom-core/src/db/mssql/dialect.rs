@@ -41,18 +41,18 @@ pub(crate) const MSSQL: Dialect = Dialect {
             "among",
             "1 = CASE
              WHEN {here} AND CHARINDEX(NCHAR(10), topic) = 0
-                  AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), ?8) > 0 THEN ?9
-             WHEN {here} THEN 1 - ?9
+                  AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), ?9) > 0 THEN ?10
+             WHEN {here} THEN 1 - ?10
              WHEN CHARINDEX(NCHAR(10), {destination}) = 0
-                  AND CHARINDEX(NCHAR(10) + {destination} + NCHAR(10), ?10) > 0 THEN ?11
-             ELSE 1 - ?11 END",
+                  AND CHARINDEX(NCHAR(10) + {destination} + NCHAR(10), ?11) > 0 THEN ?12
+             ELSE 1 - ?12 END",
         ),
         (
             "claim",
             "EXEC {t}_claim @now = ?1, @batch_size = ?2, @owner_token = ?3, @until = ?4, @above = ?5, @bytes = ?6,
                                @least = ?7",
         ),
-        ("claim_of", "{claim}, @topics = ?8, @only_topics = ?9, @destinations = ?10, @only_destinations = ?11"),
+        ("claim_of", "{claim}, @topics = ?9, @only_topics = ?10, @destinations = ?11, @only_destinations = ?12"),
         ("count_up_to", "SELECT COUNT_BIG(*) FROM (SELECT TOP (?2) 1 AS one FROM {t}{past} WHERE"),
         ("bytes", "CAST(LEN(payload + N'.') - 1 AS bigint)"),
         ("failures", "{t}_failures AS f{past} JOIN {t} AS m{past} ON m.seq = f.seq"),
@@ -78,6 +78,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
              SELECT {new_listed} FROM (VALUES {each|({new_marks})|, }) AS a ({new})
              WHERE NOT EXISTS (SELECT 1 FROM {t} AS b WITH (READCOMMITTEDLOCK) WHERE b.id = a.id)",
         // Each value is a numbered parameter; a server takes at most 2,100 of them.
+        all_new: None,
         sizes: &[150, 50],
         null: Some(" "),
     },

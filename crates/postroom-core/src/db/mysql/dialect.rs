@@ -67,7 +67,7 @@ macro_rules! claim {
 /// Claims messages of some topics and destinations.
 macro_rules! claim_of {
     ($how:literal) => {
-        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12)")
     };
 }
 

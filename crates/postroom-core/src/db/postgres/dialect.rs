@@ -20,47 +20,6 @@ pub(crate) use session::{
 };
 use steps::STEPS;
 
-/// A claim in one statement, of the rows for which this condition holds too: out of the line, under a new lease.
-macro_rules! claim {
-    ($among:literal) => {
-        claim!($among, "", "")
-    };
-    ($among:literal, $more:literal, $or:literal) => {
-        concat!(
-            "WITH durable AS MATERIALIZED (
-                 SELECT {durable}
-             ), line AS MATERIALIZED (
-                 SELECT ctid AS place, seq, visible_at, claims, bytes FROM {t}_line
-                 WHERE visible_at <= ?1 AND visible_at >= ?5 AND (expires_at IS NULL OR expires_at > ?1) AND ",
-            $among,
-            "
-                 ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED
-             ), chosen AS MATERIALIZED (
-                 SELECT fitting.place
-                 FROM durable, (SELECT place, row_number() OVER (ORDER BY visible_at, seq) AS number,
-                                       sum(bytes) OVER (ORDER BY visible_at, seq) AS total FROM line) AS fitting
-                 WHERE fitting.number <= ?7::bigint OR fitting.total <= ?6::bigint
-             ), taken AS (
-                 DELETE FROM {t}_line WHERE ctid = ANY (ARRAY(SELECT chosen.place FROM chosen))
-                 RETURNING seq, visible_at AS at, claims + 1 AS claim_no
-             ), lease AS (
-                 INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
-                 SELECT ?1, ?4, min(seq), max(seq), count(*) FROM taken HAVING count(*) > 0 RETURNING no
-             ), held AS (
-                 INSERT INTO {t}_held (seq, lease, owner, claim_no)
-                 SELECT taken.seq, lease.no, ?3, taken.claim_no FROM taken, lease
-             )
-             SELECT {message}, at",
-            $more,
-            " FROM (
-                 SELECT {wide}, taken.claim_no, taken.at
-                 FROM taken CROSS JOIN LATERAL (
-                     SELECT * FROM {t} AS x WHERE x.seq = taken.seq OFFSET 0) AS m{beside}) AS claimed",
-            $or
-        )
-    };
-}
-
 pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered("$"),
     casts: true,
@@ -72,10 +31,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         ("lock", ""),
         ("durable", durable!()),
         // OFFSET 0 keeps the planner from reading a table as a whole that it takes for empty.
+        ("beside", "{troubled}{beside_ended}"),
         (
-            "beside",
-            "\n    LEFT JOIN LATERAL (SELECT * FROM {t}_trouble AS x WHERE x.seq = m.seq OFFSET 0) AS t ON true
-             {beside_ended}",
+            "troubled",
+            "\n    LEFT JOIN LATERAL (SELECT * FROM {t}_trouble AS x WHERE x.seq = m.seq OFFSET 0) AS t ON true",
         ),
         (
             "beside_ended",
@@ -103,12 +62,11 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         // breaks, with a flag that says whether it means only these or all but these.
         (
             "among",
-            "CASE left(place, 1) WHEN '=' THEN (strpos(place, chr(10)) = 0
-                     AND strpos(?8::text, chr(10) || substr(place, 2) || chr(10)) > 0)::int = ?9::bigint
-                 ELSE (strpos(place, chr(10)) = 0
-                     AND strpos(?10::text, chr(10) || substr(place, 2) || chr(10)) > 0)::int = ?11::bigint END",
+            "(place = ANY (ARRAY(
+                 SELECT '=' || n FROM unnest(string_to_array(?9::text, chr(10))) AS n WHERE n <> ''
+                 UNION ALL SELECT '>' || n FROM unnest(string_to_array(?11::text, chr(10))) AS n WHERE n <> '')))::int
+                 = CASE WHEN place < '>' THEN ?10::bigint ELSE ?12::bigint END",
         ),
-        ("leases", "unnest(?1::bigint[], ?2::uuid[], ?3::bigint[]) AS a (n, o, c)"),
         ("count_done", "coalesce(sum(to_seq - from_seq + 1), 0)::bigint"),
         ("last_done", "greatest((SELECT max(at) FROM {t}_done), (SELECT max(at) FROM {t}_trouble WHERE state = 2))"),
     ],
@@ -121,7 +79,11 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     steps: &STEPS,
     fence: Fence {
         one: "owner = ?2::uuid AND claim_no = ?3::bigint",
-        each: Some("h.owner = a.o AND h.claim_no = a.c"),
+        // IS TRUE keeps the planner from making a join of it, which would compare every row with every other.
+        each: Some(
+            "h.seq = ANY (?1::bigint[]) AND ((h.seq, h.owner, h.claim_no) IN (
+                 SELECT * FROM unnest(?1::bigint[], ?2::uuid[], ?3::bigint[]))) IS TRUE",
+        ),
     },
     outbox: Identity::outbox("id, message_id, destination, NULL::bigint"),
     inbox: Identity {
@@ -132,6 +94,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         sql: "INSERT INTO {t} ({new})
              SELECT a.* FROM (SELECT {durable} OFFSET 0) AS once, unnest({new_arrays}) AS a ({new})
              ON CONFLICT (id) DO NOTHING RETURNING id",
+        all_new: Some(
+            "INSERT INTO {t} ({new})
+             SELECT a.* FROM (SELECT {durable} OFFSET 0) AS once, unnest({new_arrays}) AS a ({new})",
+        ),
         sizes: &[],
         null: None,
     },
@@ -149,29 +115,30 @@ pub(crate) const POSTGRES: Dialect = Dialect {
             "crashes = 0",
             ", NULL::bigint, NULL::bigint",
             " UNION ALL SELECT {no_message},
-                 (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?9
+                 (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?10
                   ORDER BY visible_at, seq LIMIT 1),
-                 (SELECT until FROM {t}_lease WHERE until >= ?10 ORDER BY until LIMIT 1),
-                 (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?11 AND ?8 ORDER BY expires_at LIMIT 1)
+                 (SELECT until FROM {t}_lease WHERE until >= ?11 ORDER BY until LIMIT 1),
+                 (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?12 AND ?9 ORDER BY expires_at LIMIT 1)
              WHERE NOT EXISTS (SELECT 1 FROM taken)"
         )),
     },
     many: Some(ManySql {
-        ack_many: "WITH gone AS (
-                 DELETE FROM {t}_held AS h
-                 USING (SELECT {durable} OFFSET 0) AS once,
-                       unnest(?1::bigint[], ?2::uuid[], ?3::bigint[], ?4::text[]) AS a (n, o, c, r)
-                 WHERE h.seq = ANY (?1::bigint[]) AND h.seq = a.n AND {fence_each}
-                 RETURNING h.seq, h.lease, h.claim_no, a.o, a.r
+        ack_many: "WITH once AS MATERIALIZED (
+                 SELECT {durable}
+             ), gone AS (
+                 DELETE FROM {t}_held AS h USING once WHERE {fence_each} RETURNING h.seq, h.lease, h.owner, h.claim_no
              ), numbered AS (
-                 SELECT gone.*, seq - row_number() OVER (PARTITION BY lease, claim_no, o ORDER BY seq) AS run FROM gone
+                 SELECT gone.*, seq - row_number() OVER (PARTITION BY lease, claim_no, owner ORDER BY seq) AS run
+                 FROM gone
              ), done AS (
                  INSERT INTO {t}_done (from_seq, to_seq, at, claimed_at, by, no)
-                 SELECT min(seq), max(seq), ?5::bigint, (SELECT e.at FROM {t}_lease AS e WHERE e.no = lease), o,
+                 SELECT min(seq), max(seq), ?5::bigint, (SELECT e.at FROM {t}_lease AS e WHERE e.no = lease), owner,
                         claim_no
-                 FROM numbered GROUP BY lease, claim_no, o, run
+                 FROM numbered GROUP BY lease, claim_no, owner, run
              ), answered AS (
-                 INSERT INTO {t}_answer (seq, response) SELECT seq, r FROM gone WHERE r IS NOT NULL
+                 INSERT INTO {t}_answer (seq, response)
+                 SELECT a.n, a.r FROM unnest(?1::bigint[], ?4::text[]) AS a (n, r)
+                 WHERE a.r IS NOT NULL AND (a.n IN (SELECT gone.seq FROM gone)) IS TRUE
                  ON CONFLICT (seq) DO UPDATE SET response = excluded.response
              ), emptied AS (
                  DELETE FROM {t}_lease AS e USING (SELECT lease, count(*) AS n FROM gone GROUP BY lease) AS g
@@ -180,8 +147,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         save_many: "UPDATE {v} SET {saved_each} FROM unnest({saved_arrays}) AS a ({saved_names})
              WHERE seq = ANY (?1::bigint[]) AND seq = a.v1 AND claim_no = a.v2 AND state = {was_each}",
         load_leases: "WITH mine AS MATERIALIZED (
-                 SELECT h.seq FROM {t}_held AS h, {leases}
-                 WHERE h.seq = ANY (?1::bigint[]) AND h.seq = a.n AND {fence_each} ORDER BY h.seq FOR UPDATE OF h
+                 SELECT h.seq FROM {t}_held AS h WHERE {fence_each} ORDER BY h.seq FOR UPDATE
              ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine)) ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              SELECT * FROM unnest(?1::bigint[], ?2::bigint[], ?3::bigint[], ?4::uuid[], ?5::text[], ?6::text[])",
@@ -193,9 +159,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     // A lease is renewed as a whole if nothing else is held under it; otherwise the messages get one of their own.
     extend: Extend::Answered(
         "WITH asked AS MATERIALIZED (
-             SELECT h.seq, h.claim_no, h.lease FROM {t}_held AS h, {leases}
-             WHERE h.seq = ANY (?1::bigint[]) AND h.seq = a.n AND h.owner = a.o AND h.claim_no = a.c
-             ORDER BY h.seq FOR UPDATE OF h
+             SELECT h.seq, h.claim_no, h.lease FROM {t}_held AS h WHERE {fence_each} ORDER BY h.seq FOR UPDATE
          ), parts AS MATERIALIZED (
              SELECT e.no, e.at, g.first_seq, g.last_seq, g.n, g.n = (
                      SELECT count(*) FROM {t}_held AS h
@@ -382,5 +346,24 @@ pub(crate) const POSTGRES: Dialect = Dialect {
 
 /// For a test only: a settle that does not check who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
-pub(crate) const NO_FENCE: Fence =
-    Fence { one: "(?2::uuid IS NOT NULL OR ?3::bigint IS NOT NULL)", each: Some("a.o IS NOT NULL") };
+pub(crate) const NO_FENCE: Fence = Fence {
+    one: "(?2::uuid IS NOT NULL OR ?3::bigint IS NOT NULL)",
+    each: Some("h.seq = ANY (?1::bigint[]) AND (?2::uuid[] IS NOT NULL OR ?3::bigint[] IS NOT NULL)"),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::POSTGRES;
+    use crate::message::NewMessage;
+    use crate::sql::TableNames;
+    use crate::store::sql::SqlVerbs;
+
+    #[test]
+    fn a_statement_carries_no_more_than_a_server_takes() {
+        let verbs = SqlVerbs::new(&POSTGRES, TableNames::default(), None, POSTGRES.fence);
+        let messages = |count, bytes| vec![NewMessage::new("a", "x".repeat(bytes)); count];
+        assert_eq!(verbs.rows_that_fit(&messages(100, 1 << 20)), 64);
+        assert_eq!(verbs.rows_that_fit(&messages(2, 65 << 20)), 1, "one of any size");
+        assert_eq!(verbs.rows_that_fit(&messages(30_000, 1)), 20_000);
+    }
+}

@@ -13,7 +13,7 @@ use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
 use crate::db::server::connection::{Patience, Turn, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
 use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, explained, number};
-use crate::sql::{Done, Row, Session, Statement, Tx, Value};
+use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -175,8 +175,18 @@ impl ServerConnection for PgServerConnection {
 impl Session for PgServerConnection {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
         let query = self.bound(statement);
-        let done = async { query.execute(&mut self.conn).await.map_err(failed) };
-        statement.check(self.patience.wait(done).await?.rows_affected())
+        let done = async {
+            match query.execute(&mut self.conn).await {
+                Ok(done) => Ok(done.rows_affected()),
+                Err(sqlx::Error::Database(error))
+                    if statement.expects == Expects::AllNew && error.is_unique_violation() =>
+                {
+                    Ok(0)
+                }
+                Err(error) => Err(failed(error)),
+            }
+        };
+        statement.check(self.patience.wait(done).await?)
     }
 
     async fn query<T: Send>(

@@ -28,6 +28,8 @@ const RETRY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Notify {
     channel: Option<Arc<str>>,
+    /// Follows the name of the queue in what this store sends: it does not listen to itself.
+    signature: Arc<str>,
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
     /// `None` until a worker waits for wake-ups.
@@ -38,10 +40,12 @@ pub(crate) struct Notify {
 impl Signal<Postgres> for Notify {
     fn new(target: PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
         let channel: Arc<str> = settings.tables.channel().into();
+        let signature: Arc<str> = format!(" {:016x}", fastrand::u64(..)).into();
         let (name, pending) = (settings.name.clone(), Arc::default());
-        let ear = Ear { target, channel: channel.clone(), name, wakes, pending };
+        let ear = Ear { target, channel: channel.clone(), signature: signature.clone(), name, wakes, pending };
         Self {
             channel: settings.notify.then_some(channel),
+            signature,
             pending: Arc::default(),
             is_sending: Arc::default(),
             ear: Mutex::new(Some(ear).filter(|_| settings.notify)),
@@ -66,6 +70,7 @@ impl Signal<Postgres> for Notify {
         if !self.is_sending.swap(true, Ordering::SeqCst) {
             let voice = Voice {
                 channel: channel.clone(),
+                signature: self.signature.clone(),
                 pending: self.pending.clone(),
                 is_sending: self.is_sending.clone(),
                 pool: pool.clone(),
@@ -77,6 +82,7 @@ impl Signal<Postgres> for Notify {
 
 struct Voice {
     channel: Arc<str>,
+    signature: Arc<str>,
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
     pool: Arc<Pool<Postgres>>,
@@ -109,17 +115,26 @@ impl Voice {
     async fn notify(&self, queue: Queue) {
         let Ok(mut link) = self.pool.get().await else { return };
         let text = |text: &str| Value::Text(Some(text.to_owned()));
-        let notify = Statement::new(NOTIFY.into(), vec![text(&self.channel), text(queue.as_str())]);
+        let news = format!("{}{}", queue.as_str(), self.signature);
+        let notify = Statement::new(NOTIFY.into(), vec![text(&self.channel), text(&news)]);
         if link.query(&notify, |_| Ok(())).await.is_ok() {
             link.give_back();
         }
     }
 }
 
+/// Returns which queue a notification is for, unless the store with this signature sent it itself: its workers were
+/// woken then. Other programs send only the name of the queue.
+fn of_others(news: &str, signature: &str) -> Option<Queue> {
+    let queue = if news.starts_with(Queue::Inbox.as_str()) { Queue::Inbox } else { Queue::Outbox };
+    (!news.ends_with(signature)).then_some(queue)
+}
+
 #[derive(Debug)]
 struct Ear {
     target: PgTarget,
     channel: Arc<str>,
+    signature: Arc<str>,
     name: String,
     wakes: [Wake; 2],
     /// For each queue, whether a wake-up is waiting to be sent.
@@ -152,7 +167,9 @@ impl Ear {
             let Some(news) = listener.try_recv().await? else {
                 return Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()));
             };
-            self.ring(usize::from(news.payload() == Queue::Inbox.as_str()));
+            if let Some(queue) = of_others(news.payload(), &self.signature) {
+                self.ring(queue.index());
+            }
         }
     }
 
@@ -171,5 +188,19 @@ impl Ear {
                 wake.ring_from_afar();
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_does_not_wake_itself() {
+        assert_eq!(of_others("outbox 01", " 01"), None);
+        assert_eq!(of_others("inbox 01", " 01"), None);
+        assert_eq!(of_others("outbox 02", " 01"), Some(Queue::Outbox));
+        assert_eq!(of_others("inbox 02", " 01"), Some(Queue::Inbox));
+        assert_eq!(of_others("outbox", " 01"), Some(Queue::Outbox), "by a function or another program");
     }
 }

@@ -43,9 +43,9 @@ pub(crate) const SQLITE: Dialect = Dialect {
             "among",
             "CASE substr(place, 1, 1)
                  WHEN '=' THEN (instr(place, char(10)) = 0
-                     AND instr(?8, char(10) || substr(place, 2) || char(10)) > 0) = ?9
+                     AND instr(?9, char(10) || substr(place, 2) || char(10)) > 0) = ?10
                  ELSE (instr(place, char(10)) = 0
-                     AND instr(?10, char(10) || substr(place, 2) || char(10)) > 0) = ?11 END",
+                     AND instr(?11, char(10) || substr(place, 2) || char(10)) > 0) = ?12 END",
         ),
         ("in_time", "(l.expires_at IS NULL OR l.expires_at > ?1)"),
         // The run that has a number, if the lease on it is still held.

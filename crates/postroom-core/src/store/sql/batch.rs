@@ -8,7 +8,7 @@ use super::{Session, SqlVerbs};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
 use crate::sql::plans::{Extend, InsertMany};
-use crate::sql::text::{ARRAY_ROWS_MAX, SMALL, SqlTemplate, TEXT_BYTES_MAX};
+use crate::sql::text::{ARRAY_BYTES_MAX, ARRAY_ROWS_MAX, SMALL, SqlTemplate, TEXT_BYTES_MAX};
 use crate::sql::{Expects, Row, Statement, Value};
 use crate::store::{Identity, Stored};
 use crate::support::clock::Timestamp;
@@ -54,6 +54,16 @@ impl SqlVerbs {
     ) -> Result<Option<Vec<Stored>>> {
         if self.rows_that_fit(messages) != messages.len() {
             return Ok(None);
+        }
+        if let InsertMany::Answered { all_new: Some(all_new), .. } = &self.statements.insert_many
+            && messages.iter().all(|message| !message.has_given_id)
+        {
+            let rows: Vec<_> = messages.iter().map(|message| outbox_row(message, now, self.late(now))).collect();
+            let insert = all_new.with_rows(&rows, &[]).expecting(Expects::AllNew);
+            if !session.execute(&insert).await?.duplicate {
+                let new = |message: &NewMessage| Stored { id: message.work_item_id(), duplicate: false };
+                return Ok(Some(messages.iter().map(new).collect()));
+            }
         }
         self.insert_many(session, messages, now).await
     }
@@ -107,20 +117,23 @@ impl SqlVerbs {
     }
 
     /// Returns the number of messages that fit into one statement.
-    fn rows_that_fit(&self, messages: &[NewMessage]) -> usize {
+    pub(crate) fn rows_that_fit(&self, messages: &[NewMessage]) -> usize {
+        let within = |bytes_max: usize| {
+            let mut bytes = 0;
+            let fit = messages.iter().take_while(move |message| {
+                bytes += message.payload.len();
+                bytes <= bytes_max
+            });
+            fit.count()
+        };
         let sizes = match &self.statements.insert_many {
             InsertMany::Each => return messages.len(),
             InsertMany::Answered { sizes, .. } | InsertMany::AllOrNone { sizes, .. } => *sizes,
         };
         if sizes.is_empty() {
-            return messages.len().min(ARRAY_ROWS_MAX);
+            return within(ARRAY_BYTES_MAX).clamp(1, ARRAY_ROWS_MAX);
         }
-        let mut bytes = 0;
-        let fit = messages.iter().take_while(|message| {
-            bytes += message.payload.len();
-            bytes <= TEXT_BYTES_MAX
-        });
-        let rows = fit.count();
+        let rows = within(TEXT_BYTES_MAX);
         sizes.iter().copied().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
     }
 

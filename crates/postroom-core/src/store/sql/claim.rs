@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::look::Looked;
 use super::rows::{self, int, read_claimed, row_count, time, uuid};
-use super::scan_start::BEGINNING;
+use super::scan_start::{BEGINNING, Position, Span};
 use super::topic_scan_start::Look;
 use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped};
@@ -56,7 +56,7 @@ impl SqlVerbs {
             return self.or_when(session, queue, request, (taken, now), reaped).await;
         }
         let Some(first) = looked.ready.filter(|_| looked.is_ready(now)) else { return Ok(looked.nothing(reaped)) };
-        let Taken { claimed, .. } = self.claim_in_line(session, queue, request, now, first).await?;
+        let Taken { claimed, .. } = self.claim_in_line(session, queue, request, now, first.into()).await?;
         if claimed.is_empty() {
             return Ok(looked.nothing(reaped));
         }
@@ -69,7 +69,7 @@ impl SqlVerbs {
         queue: Queue,
         request: &ClaimRequest,
         now: Timestamp,
-        from: Timestamp,
+        from: Position,
     ) -> Result<Taken> {
         match &self.statements.of(queue).claim {
             Claim::AtOnce { take, .. } => self.claim_from(session, (queue, take), request, now, from).await,
@@ -96,7 +96,7 @@ impl SqlVerbs {
             Claim::Front { front, .. } if request.topics.is_none() => &front.next,
             _ => &statements.topics_next,
         };
-        let next = next.with(self.claim_values(request, now, taken.rest));
+        let next = next.with(self.claim_values(request, now, taken.rest.into()));
         let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(Claims { claimed: Vec::new(), next_at: next.map(Timestamp::from_micros), reaped })
     }
@@ -138,17 +138,17 @@ impl SqlVerbs {
     }
 
     /// Returns where a claim starts. A claim of a few topics leaves rows in the queue, so it has its own start.
-    fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
+    pub(super) fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Position {
         match &request.topics {
             // Suspects have their own index, and there are few.
-            _ if request.suspects => BEGINNING,
+            _ if request.suspects => BEGINNING.into(),
             Some(topics) => self.topic_scan_start.beginning(queue, topics, now),
             None => self.scan_start(queue).from(),
         }
     }
 
     /// Returns the values for every claim, and for every query of when to claim again.
-    pub(super) fn claim_values(&self, request: &ClaimRequest, now: Timestamp, from: Timestamp) -> Vec<Value> {
+    pub(super) fn claim_values(&self, request: &ClaimRequest, now: Timestamp, from: Position) -> Vec<Value> {
         let [(topics, only_topics), (destinations, only_destinations)] = request.places().values();
         let bytes = i64::try_from(request.budget.bytes).unwrap_or(i64::MAX);
         vec![
@@ -156,9 +156,10 @@ impl SqlVerbs {
             int(row_count(request.batch)),
             uuid(Some(request.owner.as_uuid())),
             int(self.late(now).plus(request.lease).as_micros()),
-            int(from.as_micros()),
+            int(from.at.as_micros()),
             int(bytes),
             int(row_count(request.budget.least)),
+            int(from.seq),
             Value::Text(Some(topics)),
             int(only_topics),
             Value::Text(Some(destinations)),
@@ -172,7 +173,7 @@ impl SqlVerbs {
         (queue, take): (Queue, &Lines<SqlTemplate>),
         request: &ClaimRequest,
         now: Timestamp,
-        from: Timestamp,
+        from: Position,
     ) -> Result<Taken> {
         let until = self.late(now).plus(request.lease);
         let claim = line_of(take, request).with(self.claim_values(request, now, from));
@@ -183,17 +184,17 @@ impl SqlVerbs {
         };
         let asked = monotonic();
         let mut claimed = session.query(&claim, read).await?;
-        let first = in_order(&mut claimed);
-        match (&request.topics, first) {
+        let found = in_order(&mut claimed);
+        match (&request.topics, found) {
             _ if request.suspects => {}
             (Some(topics), _) => {
-                self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
+                self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), found });
             }
-            (None, Some(first)) => self.scan_start(queue).raise(first),
+            (None, Some(found)) => self.scan_start(queue).raise(found.passed(now)),
             (None, None) => {}
         }
         // Rows that exceed the budget are not returned, so the rest may start earlier.
-        let rest = if request.budget.least == 0 { from } else { now.plus(TICK) };
+        let rest = if request.budget.least == 0 { from.at } else { now.plus(TICK) };
         Ok(Taken { claimed: claimed.into_iter().map(|(_, claimed)| claimed).collect(), rest })
     }
 
@@ -218,10 +219,11 @@ impl SqlVerbs {
     }
 }
 
-/// Sorts rows by their positions, because a claim returns them in no particular order. Returns the first position.
-pub(super) fn in_order(claimed: &mut [(Timestamp, Claimed)]) -> Option<Timestamp> {
+/// Sorts rows by their positions, because a claim returns them in no particular order. Returns where they are.
+pub(super) fn in_order(claimed: &mut [(Timestamp, Claimed)]) -> Option<Span> {
     claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
-    claimed.first().map(|(at, _)| *at)
+    let position = |(at, claimed): &(Timestamp, Claimed)| Position { at: *at, seq: claimed.lease.seq };
+    Some(Span { first: claimed.first().map(position)?, last: claimed.last().map(position)? })
 }
 
 /// Returns the part of the queue that a claim takes from.

@@ -109,7 +109,7 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<Claims> {
         let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
-        let taken = self.claim_in_line(session, queue, request, now, now).await?;
+        let taken = self.claim_in_line(session, queue, request, now, now.into()).await?;
         if taken.claimed.is_empty() && taken.rest <= now {
             return Ok(Claims { claimed: Vec::new(), next_at: Some(now), reaped });
         }
@@ -182,7 +182,7 @@ impl SqlVerbs {
             let bytes = u64::try_from(number(row, 2)?).unwrap_or(0);
             Ok(Candidate { seq: number(row, 0)?, at: Timestamp::from_micros(number(row, 1)?), bytes, fresh: None })
         };
-        let select = line_of(line, request).with(self.claim_values(request, now, now));
+        let select = line_of(line, request).with(self.claim_values(request, now, now.into()));
         session.query(&select, read).await
     }
 

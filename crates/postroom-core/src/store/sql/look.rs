@@ -97,9 +97,8 @@ impl SqlVerbs {
         let begin = start.begin(asked);
         let look = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
         let mut values = self.claim_values(request, now, start.from());
-        // It selects no topics.
-        values.truncate(7);
-        values.extend(look);
+        // It selects no topics, and looks with values in their places.
+        values.splice(8.., look);
         let (owner, until) = (request.owner, self.late(now).plus(request.lease));
         let mut looked = None;
         let read = |row: &dyn Row| {
@@ -117,8 +116,8 @@ impl SqlVerbs {
         };
         let found = session.query(&take_or_look.with(values), read).await?;
         let mut claimed: Vec<_> = found.into_iter().flatten().collect();
-        if let Some(first) = in_order(&mut claimed) {
-            start.raise(first);
+        if let Some(found) = in_order(&mut claimed) {
+            start.raise(found.passed(now));
             let claimed = claimed.into_iter().map(|(_, claimed)| claimed).collect();
             return Ok((Some(Claims { claimed, next_at: None, reaped: Reaped::default() }), None));
         }
@@ -138,7 +137,7 @@ impl SqlVerbs {
         let take = self.statements.of(queue).claims_at_once();
         let claims_first = take.is_some() && !asked.looks_first;
         if request.suspects {
-            let values = self.claim_values(request, now, now);
+            let values = self.claim_values(request, now, now.into());
             let next = self.statements.of(queue).suspects_next.with(values);
             let next_at = session.query(&next, |row| moment(row, 0)).await?.into_iter().flatten().next();
             if next_at.is_none_or(|next_at| next_at > now) {
@@ -146,7 +145,13 @@ impl SqlVerbs {
             }
         }
         if request.is_special() {
-            return if claims_first { self.autocommit_claim(session, queue, request, now).await } else { Ok(None) };
+            let Some(take) = take.filter(|_| claims_first) else { return Ok(None) };
+            let from = self.beginning(queue, request, now);
+            let taken = self.claim_from(session, (queue, take), request, now, from).await?;
+            let claims = self.or_when(session, queue, request, (taken, now), Reaped::default()).await?;
+            // Something is due and was not claimed: a lease ran out, for example.
+            let is_more = claims.claimed.is_empty() && claims.next_at.is_some_and(|next_at| next_at <= now);
+            return Ok((!is_more).then_some(claims));
         }
         let (claims, looked) = match claims_first {
             true => self.claim_or_look(session, queue, request, now).await?,
@@ -164,7 +169,7 @@ impl SqlVerbs {
         match (looked.ready.filter(|_| looked.is_ready(now)), take) {
             (None, _) if !is_more => Ok(Some(looked.nothing(Reaped::default()))),
             (Some(first), Some(take)) if !is_more => {
-                let Taken { claimed, .. } = self.claim_from(session, (queue, take), request, now, first).await?;
+                let Taken { claimed, .. } = self.claim_from(session, (queue, take), request, now, first.into()).await?;
                 if claimed.is_empty() {
                     return Ok(Some(looked.nothing(Reaped::default())));
                 }

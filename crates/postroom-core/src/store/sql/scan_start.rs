@@ -1,8 +1,8 @@
 //! Where scans of a queue start.
 //!
 //! A server keeps passed rows in its indexes until no transaction can see them any more. If an old snapshot is open
-//! somewhere, every scan from the beginning would step over all of them. So a claim starts where the last one found
-//! something, and a look starts where the last one found nothing. This is a hint and not a cursor: commits become
+//! somewhere, every scan from the beginning would step over all of them. So a claim starts where the last one ended,
+//! and a look starts where the last one found nothing. This is a hint and not a cursor: commits become
 //! visible out of order, so the whole queue is scanned as often as that is cheap. Where a scan takes no time, it is
 //! always a whole one.
 
@@ -22,11 +22,27 @@ const CHEAP: Duration = Duration::from_millis(3);
 const LATEST: Duration = Duration::from_secs(10);
 /// Commits become visible out of order, so scans always include this last time span.
 const SLACK: Duration = Duration::from_secs(2);
+/// Most transactions are over within this time.
+pub(super) const MOMENT: Duration = Duration::from_millis(50);
 /// How many rows that went back in the queue are remembered one by one.
 const LOWERED_MAX: usize = 64;
 
 /// The start of a queue that was never scanned.
 pub(super) const BEGINNING: Timestamp = Timestamp::from_micros(i64::MIN);
+
+/// A position in the order in which rows are claimed. Many rows may have the same time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Position {
+    pub(super) at: Timestamp,
+    pub(super) seq: i64,
+}
+
+impl From<Timestamp> for Position {
+    /// Returns the position before all rows of that time.
+    fn from(at: Timestamp) -> Self {
+        Self { at, seq: i64::MIN }
+    }
+}
 
 /// What a look found first in each order, or where it starts there.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,6 +53,21 @@ pub(crate) struct Lines<T> {
     pub(super) leased: T,
     /// In the order in which rows expire.
     pub(super) expiring: T,
+}
+
+/// Where the rows of a claim were.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) first: Position,
+    pub(super) last: Position,
+}
+
+impl Span {
+    /// Returns where the next claim starts: behind these rows. Others have what is left between them, or a look finds
+    /// it. While other transactions with rows of the same time may not have committed, it is the first of these rows.
+    pub(super) fn passed(self, now: Timestamp) -> Position {
+        if self.last.at <= now.minus(MOMENT) { self.last } else { self.first }
+    }
 }
 
 #[derive(Debug)]
@@ -52,21 +83,21 @@ struct Seen {
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    from: Timestamp,
+    from: Position,
     whole: Option<(Instant, Duration)>,
 }
 
 impl Line {
-    const NEW: Self = Self { from: BEGINNING, whole: None };
+    const NEW: Self = Self { from: Position { at: BEGINNING, seq: i64::MIN }, whole: None };
 
     fn begin(&self, asked: Instant) -> Timestamp {
         let pause = |took: Duration| if took <= CHEAP { Duration::ZERO } else { (took * TIMES).min(LATEST) };
         let is_recent = |(at, took): (Instant, Duration)| asked.saturating_duration_since(at) < pause(took);
-        if self.whole.is_some_and(is_recent) { self.from } else { BEGINNING }
+        if self.whole.is_some_and(is_recent) { self.from.at } else { BEGINNING }
     }
 
     fn looked(&mut self, look: Look, begin: Timestamp, first: Option<Timestamp>) {
-        self.from = first.unwrap_or(look.now).min(look.now.minus(SLACK)).max(begin);
+        self.from = first.unwrap_or(look.now).min(look.now.minus(SLACK)).max(begin).into();
         if begin == BEGINNING {
             self.whole = Some((look.asked, look.took));
         }
@@ -92,7 +123,7 @@ impl ScanStart {
     }
 
     /// Returns where a claim starts.
-    pub(super) fn from(&self) -> Timestamp {
+    pub(super) fn from(&self) -> Position {
         self.seen().lines.ready.from
     }
 
@@ -130,10 +161,10 @@ impl ScanStart {
         is_due
     }
 
-    /// Moves the start to the first of the rows that were just claimed.
-    pub(super) fn raise(&self, first: Timestamp) {
+    /// Moves the start to where a claim ended.
+    pub(super) fn raise(&self, to: Position) {
         let mut seen = self.seen();
-        seen.lines.ready.from = first;
+        seen.lines.ready.from = to;
         seen.keep_what_was_lowered();
     }
 
@@ -147,7 +178,7 @@ impl ScanStart {
             *next = (*next).min(oldest);
         }
         seen.lowered.push_back((monotonic(), row));
-        seen.lines.ready.from = seen.lines.ready.from.min(row);
+        seen.lines.ready.from = seen.lines.ready.from.min(row.into());
     }
 }
 
@@ -156,7 +187,7 @@ impl Seen {
     fn keep_what_was_lowered(&mut self) {
         self.lowered.retain(|(at, _)| at.elapsed() < LOOK_EVERY);
         let lowest = self.lowered.iter().map(|(_, row)| *row).min();
-        self.lines.ready.from = lowest.map_or(self.lines.ready.from, |row| row.min(self.lines.ready.from));
+        self.lines.ready.from = lowest.map_or(self.lines.ready.from, |row| self.lines.ready.from.min(row.into()));
     }
 }
 
@@ -171,29 +202,40 @@ mod tests {
     #[test]
     fn what_lies_below_is_looked_for_once_a_second() {
         let start = ScanStart::new();
-        assert_eq!(start.from(), BEGINNING);
+        assert_eq!(start.from(), BEGINNING.into());
         assert!(start.is_look_due(NOW));
-        start.raise(NOW);
-        assert_eq!(start.from(), NOW);
+        start.raise(NOW.into());
+        assert_eq!(start.from(), NOW.into());
         assert!(!start.is_look_due(NOW));
         assert!(start.is_look_due(NOW.plus(SECOND)));
         assert!(start.is_look_due(NOW), "a clock that was set back does not stop it");
         start.lower(Some(NOW.minus(SECOND)));
-        assert_eq!(start.from(), NOW.minus(SECOND));
+        assert_eq!(start.from(), NOW.minus(SECOND).into());
     }
 
     #[test]
     fn a_claim_that_began_before_a_row_went_back_in_line_does_not_hide_it() {
         let (start, back) = (ScanStart::new(), NOW.minus(SECOND * 60));
-        start.raise(NOW.minus(SECOND));
+        start.raise(NOW.minus(SECOND).into());
         start.lower(Some(back));
-        start.raise(NOW);
-        assert_eq!(start.from(), back);
+        start.raise(NOW.into());
+        assert_eq!(start.from(), back.into());
         let asked = monotonic();
         start.looked(Look { asked, took: SECOND, now: NOW }, start.begin(asked), NOTHING);
-        assert_eq!(start.from(), back);
+        assert_eq!(start.from(), back.into());
         (0..2 * LOWERED_MAX).for_each(|_| start.lower(Some(NOW)));
-        assert_eq!(start.from(), back, "however many follow it");
+        assert_eq!(start.from(), back.into(), "however many follow it");
+    }
+
+    #[test]
+    fn a_claim_from_a_large_batch_starts_behind_those_that_were_taken() {
+        let (start, taken) = (ScanStart::new(), Position { at: NOW, seq: 500 });
+        let span = Span { first: Position { at: NOW, seq: 1 }, last: taken };
+        assert_eq!(span.passed(NOW).seq, 1, "another transaction may be about to commit");
+        start.raise(span.passed(NOW.plus(SECOND)));
+        assert_eq!(start.from(), taken);
+        start.lower(Some(NOW));
+        assert_eq!(start.from(), NOW.into(), "which of them went back is not known");
     }
 
     #[test]

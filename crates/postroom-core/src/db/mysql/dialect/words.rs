@@ -16,8 +16,8 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     (
         "among",
         "CASE LEFT(place, 1)
-             WHEN '=' THEN (LOCATE({br}, place) = 0 AND LOCATE(CONCAT({br}, SUBSTR(place, 2), {br}), ?8) > 0) = ?9
-             ELSE (LOCATE({br}, place) = 0 AND LOCATE(CONCAT({br}, SUBSTR(place, 2), {br}), ?10) > 0) = ?11 END",
+             WHEN '=' THEN (LOCATE({br}, place) = 0 AND LOCATE(CONCAT({br}, SUBSTR(place, 2), {br}), ?9) > 0) = ?10
+             ELSE (LOCATE({br}, place) = 0 AND LOCATE(CONCAT({br}, SUBSTR(place, 2), {br}), ?11) > 0) = ?12 END",
     ),
     (
         "among_asked",
