@@ -1,7 +1,6 @@
 //! In a SQLite file.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::join_all;
@@ -11,7 +10,7 @@ use postroom::{ErrorKind, Handlers, NewMessage, Outbox, Worker, WorkerOptions};
 use postroom_testbed::{Age, OldKind};
 use tokio::task::JoinSet;
 
-use super::{AGES, WAITING, contents, old};
+use super::{AGES, contents, is_handled_once, old};
 use crate::case::{Verdict, cases};
 use crate::harness::{START, Stage, eventually, refused};
 use crate::script::{Running, Script};
@@ -103,34 +102,8 @@ async fn a_worker_that_waits_handles_each_message_once(stage: &Stage<Sqlite>) ->
     conn.execute_batch("COMMIT")?;
     let Some(store) = opening.join_next().await else { anyhow::bail!("nobody opens it") };
     let store = store??;
-    let (script, handled) = (Script::succeed(), |script: &Script| {
-        let mut calls: Vec<_> = script.calls().iter().map(|message| message.payload.clone()).collect();
-        calls.sort();
-        calls
-    });
-    let workers = [Queue::Outbox, Queue::Inbox].map(|queue| work(&store, queue, &script));
-    let expected = [&WAITING[..], &["late", "one", "seven"]].concat();
-    eventually("all are handled that wait", || async { Ok(script.count() >= expected.len()) }).await?;
-    // The worker of number five vanished, and its message is tried again. Those that are held, or due later, follow.
-    for seconds in [600, 3600, 3600] {
-        stage.clock.advance(Duration::from_secs(seconds));
-        store_rings(&store);
-    }
-    let outbox = Outbox::new(store.clone());
-    eventually("nothing waits", || async {
-        let (out, inn) = (outbox.queue().stats().await?, postroom::Inbox::new(store.clone()).queue().stats().await?);
-        store_rings(&store);
-        Ok(out.ready + out.leased + inn.ready + inn.leased == 1)
-    })
-    .await?;
-    let again = [&expected[..], &["five", "four", "two"]].concat();
-    let mut again: Vec<_> = again.iter().map(ToString::to_string).collect();
-    again.sort();
-    assert_eq!(handled(&script), again, "each once");
-    for worker in workers {
-        worker.stop().await?;
-    }
-    Ok(())
+    let script = Script::succeed();
+    is_handled_once(stage, store.clone(), &script, &["late".into()], |queue| work(&store, queue, &script)).await
 }
 
 fn work(store: &SqliteStore, queue: Queue, script: &Script) -> Running {
@@ -140,11 +113,6 @@ fn work(store: &SqliteStore, queue: Queue, script: &Script) -> Running {
         Queue::Inbox => Worker::inbox(store.clone(), handlers),
     };
     Running::start(worker.options(WorkerOptions::default()))
-}
-
-fn store_rings(store: &SqliteStore) {
-    use postroom::store::Store;
-    [Queue::Outbox, Queue::Inbox].into_iter().for_each(|queue| store.wake(queue).ring());
 }
 
 async fn an_old_program_settles_nothing_any_more(stage: &Stage<Sqlite>) -> Verdict {

@@ -2,13 +2,12 @@
 
 use futures_util::future::join_all;
 use postroom::mysql::{MySql, MySqlOptions};
-use postroom::queue::Queue;
 use postroom::{ErrorKind, WorkerOptions};
 use postroom_testbed::{Age, OldKind};
 
-use super::{AGES, WAITING, contents, old};
+use super::{AGES, contents, is_handled_once, old};
 use crate::case::{Verdict, cases};
-use crate::harness::{START, Stage, eventually, refused};
+use crate::harness::{START, Stage, refused};
 use crate::on_server::OnServer;
 use crate::script::Script;
 use crate::servers;
@@ -146,30 +145,16 @@ async fn a_step_that_was_broken_off_is_taken_up_again(stage: &Stage<MySql>) -> V
 /// Programs of the first version, and those in other languages, write until they are replaced.
 async fn messages_that_are_written_meanwhile_are_handled(stage: &Stage<MySql>) -> Verdict {
     make_old(stage, Age::First).await?;
-    let mut expected = [&WAITING[..], &["one", "seven"]].concat().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut late = Vec::new();
     for (n, part) in broken_off(stage).await?.iter().enumerate() {
         MySql::tell(&stage.place, part).await?;
         MySql::tell(&stage.place, &format!("{PLAIN}(x'ff{n:030x}', 'a', 'late {n}', 1, 1)")).await?;
-        expected.push(format!("late {n}"));
+        late.push(format!("late {n}"));
     }
     options(stage)?.migrate(None).await?;
     let script = Script::succeed();
-    let workers = [Queue::Outbox, Queue::Inbox].map(|queue| stage.work(queue, &script, WorkerOptions::default()));
-    // The worker of the fifth one vanished: it may be tried again meanwhile.
-    let handled = || {
-        let calls = script.calls();
-        let mut handled: Vec<_> = calls.iter().map(|message| message.payload.clone()).collect();
-        handled.retain(|payload| payload != "five");
-        handled.sort();
-        handled
-    };
-    eventually("all are handled that wait", || async { Ok(handled().len() >= expected.len()) }).await?;
-    expected.sort();
-    assert_eq!(handled(), expected, "each once");
-    for worker in workers {
-        worker.stop().await?;
-    }
-    Ok(())
+    let work = |queue| stage.work(queue, &script, WorkerOptions::default());
+    is_handled_once(stage, stage.store.clone(), &script, &late, work).await
 }
 
 async fn several_programs_may_migrate_at_once(stage: &Stage<MySql>) -> Verdict {

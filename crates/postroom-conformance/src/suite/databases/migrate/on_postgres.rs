@@ -11,7 +11,7 @@ use postroom_testbed::{Age, OldKind};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 
-use super::{AGES, WAITING, contents, old};
+use super::{AGES, contents, is_handled_once, old};
 use crate::case::{Verdict, cases};
 use crate::harness::{START, Stage, eventually, refused};
 use crate::on_server::{OnServer, PASSWORD};
@@ -137,29 +137,8 @@ async fn a_worker_that_waits_handles_each_message_once(stage: &Stage<Postgres>) 
     let Some(store) = opening.join_next().await else { anyhow::bail!("nobody opens it") };
     let store = store??;
     let script = Script::succeed();
-    let workers = [Queue::Outbox, Queue::Inbox].map(|queue| stage.work(queue, &script, WorkerOptions::default()));
-    let expected = [&WAITING[..], &["late", "one", "seven"]].concat();
-    eventually("all are handled that wait", || async { Ok(script.count() >= expected.len()) }).await?;
-    for seconds in [600, 3600, 3600] {
-        stage.advance(Duration::from_secs(seconds));
-    }
-    let (outbox, inbox) = (Outbox::new(store.clone()), postroom::Inbox::new(store.clone()));
-    eventually("nothing waits but what goes to another service", || async {
-        let (out, inn) = (outbox.queue().stats().await?, inbox.queue().stats().await?);
-        stage.ring();
-        Ok(out.ready + out.leased + inn.ready + inn.leased == 1)
-    })
-    .await?;
-    let mut again: Vec<_> =
-        [&expected[..], &["five", "four", "two"]].concat().iter().map(ToString::to_string).collect();
-    let mut handled: Vec<_> = script.calls().iter().map(|message| message.payload.clone()).collect();
-    again.sort();
-    handled.sort();
-    assert_eq!(handled, again, "each once");
-    for worker in workers {
-        worker.stop().await?;
-    }
-    Ok(())
+    let work = |queue| stage.work(queue, &script, WorkerOptions::default());
+    is_handled_once(stage, store, &script, &["late".into()], work).await
 }
 
 async fn several_programs_may_migrate_at_once(stage: &Stage<Postgres>) -> Verdict {
