@@ -135,7 +135,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
         save_many: "CALL {t}_save_many({json|{saved_json}})",
         load_leases: "SELECT {bare} FROM (
                  SELECT t.seq AS n FROM ({list|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a
-                     STRAIGHT_JOIN {t}_taken AS t ON t.seq = a.n
+                     STRAIGHT_JOIN {t} AS m ON m.seq = a.n STRAIGHT_JOIN {t}_taken AS t ON t.seq = m.seq
                  WHERE {fence_each} FOR UPDATE) AS mine STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              VALUES {each|(?, ?, ?, ?, ?, ?)|, }",
@@ -163,18 +163,21 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ack: "UPDATE {t}_taken SET done_at = ?5, lease = 0, owner = ?2, response = coalesce(?4, response)
              WHERE seq = ?1 AND {fence}",
         held: "SELECT 1 FROM {t}_taken WHERE seq = ?1 AND {fence}",
-        load_lease: "SELECT {bare} FROM (SELECT seq AS n FROM {t}_taken WHERE seq = ?1 AND {fence} FOR UPDATE) AS mine
+        load_lease: "SELECT {bare} FROM (
+                 SELECT m.seq AS n FROM {t} AS m STRAIGHT_JOIN {t}_taken AS h ON h.seq = m.seq
+                 WHERE m.seq = ?1 AND {fence} FOR UPDATE) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n",
         load_claimed: "SELECT {record} FROM (
                  SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under} WHERE e.until = ?1 AND h.owner = ?2) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         load_over: "SELECT {bare} FROM (
-                 SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under}
+                 SELECT m.seq AS n FROM {leases} STRAIGHT_JOIN {held_under} STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
                  WHERE e.until <= ?1 ORDER BY e.until LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY visible_at, seq",
         load_expired: "SELECT {bare} FROM (
-                 SELECT visible_at AS v, seq AS n FROM {t}_line WHERE expires_at <= ?1
-                 ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
+                 SELECT l.visible_at AS v, m.seq AS n FROM {t}_line AS l FORCE INDEX ({n}_line_expiring)
+                     STRAIGHT_JOIN {t} AS m ON m.seq = l.seq
+                 WHERE l.expires_at <= ?1 ORDER BY l.expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
                  STRAIGHT_JOIN {in_0} ON q.visible_at = mine.v AND q.seq = mine.n ORDER BY expires_at, seq",
         save: "CALL {t}_save({saved_places})",
         put_back: "CALL {t}_put_back(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

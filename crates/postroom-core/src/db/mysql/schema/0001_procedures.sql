@@ -102,6 +102,8 @@ CREATE PROCEDURE IF NOT EXISTS {t}_move(
 ) SQL SECURITY INVOKER
 BEGIN
     DECLARE v_tried, v_stood BIGINT;
+    -- The message comes first, as for those who delete it: their trigger looks for its place.
+    SELECT MAX(seq) INTO v_stood FROM {t} WHERE seq = p_seq FOR UPDATE;
     SELECT MAX(last_attempt_at) INTO v_tried FROM {t}_trouble WHERE seq = p_seq;
     IF p_was = 0 THEN
         SELECT MAX(COALESCE(t.visible_at, m.visible_at)) INTO v_stood
@@ -307,12 +309,14 @@ BEGIN
     SET SESSION group_concat_max_len = 16777216;
     IF p_state = 2 THEN
         SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
-            SELECT seq FROM {t}_taken WHERE done_at BETWEEN 1 AND p_before - 1
-            ORDER BY done_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
+            SELECT m.seq FROM {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
+            WHERE h.done_at BETWEEN 1 AND p_before - 1
+            ORDER BY h.done_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
     ELSE
         SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
-            SELECT seq FROM {t}_trouble WHERE state = p_state AND at < p_before
-            ORDER BY at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
+            SELECT m.seq FROM {t}_trouble AS t FORCE INDEX ({n}_trouble_old) STRAIGHT_JOIN {t} AS m ON m.seq = t.seq
+            WHERE t.state = p_state AND t.at < p_before
+            ORDER BY t.at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
     END IF;
     DELETE m FROM JSON_TABLE(COALESCE(v_seqs, '[]'), '$[*]' COLUMNS (seq BIGINT PATH '$')) AS gone
         STRAIGHT_JOIN {t} AS m ON m.seq = gone.seq;
