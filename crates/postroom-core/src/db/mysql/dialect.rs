@@ -128,14 +128,15 @@ pub(crate) const MYSQL: Dialect = Dialect {
              (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
     },
     many: Some(ManySql {
-        ack_many: "UPDATE {t}_taken AS t
-             JOIN ({list|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a ON t.seq = a.n
+        ack_many: "UPDATE ({list|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a
+                 STRAIGHT_JOIN {t}_taken AS t FORCE INDEX (PRIMARY) ON t.seq = a.n
              SET t.done_at = ?1, t.lease = 0, t.owner = a.o, t.response = coalesce(a.r, t.response)
              WHERE {fence_each}",
         save_many: "CALL {t}_save_many({json|{saved_json}})",
         load_leases: "SELECT {bare} FROM (
                  SELECT t.seq AS n FROM ({list|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a
-                     STRAIGHT_JOIN {t} AS m ON m.seq = a.n STRAIGHT_JOIN {t}_taken AS t ON t.seq = m.seq
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = a.n
+                     STRAIGHT_JOIN {t}_taken AS t FORCE INDEX (PRIMARY) ON t.seq = m.seq
                  WHERE {fence_each} FOR UPDATE) AS mine STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              VALUES {each|(?, ?, ?, ?, ?, ?)|, }",

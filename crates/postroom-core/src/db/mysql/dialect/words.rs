@@ -47,7 +47,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
         "asked",
         "JSON_TABLE(p_rows, '$[*]' COLUMNS (
              n BIGINT PATH '$.n', o CHAR(36) CHARACTER SET ascii PATH '$.o', c BIGINT PATH '$.c')) AS a
-         STRAIGHT_JOIN {t}_taken AS h ON h.seq = a.n",
+         STRAIGHT_JOIN {t}_taken AS h FORCE INDEX (PRIMARY) ON h.seq = a.n",
     ),
     ("asked_held", "h.done_at = 0 AND h.owner = UNHEX(REPLACE(a.o, '-', '')) AND h.claim_no = a.c"),
     ("last_done", "NULLIF((SELECT max(done_at) FROM {t}_taken), 0)"),
