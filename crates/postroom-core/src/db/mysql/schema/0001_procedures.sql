@@ -273,23 +273,26 @@ BEGIN
 END;
 
 -- Extends leases, given as a JSON array of messages with owner and claim number. Answers with those that are held. A
--- lease of which only a part is extended leaves that part to a new one.
+-- lease of which only a part is extended leaves that part to a new one. The last column of an answer is 0 if the
+-- message went to another lease meanwhile.
 CREATE PROCEDURE IF NOT EXISTS {t}_extend(IN p_rows LONGTEXT CHARACTER SET utf8mb4, IN p_until BIGINT)
 SQL SECURITY INVOKER
 BEGIN
     DECLARE v_lease, v_asked, v_all, v_new BIGINT;
     DECLARE v_is_over BOOLEAN DEFAULT FALSE;
+    -- No message is locked: one whose ack is not committed yet would hold up the others. Who reaps locks the lease.
     DECLARE v_leases CURSOR FOR
-        SELECT h.lease, COUNT(DISTINCT h.seq) FROM {asked} WHERE {asked_held} GROUP BY h.lease;
+        SELECT mine.lease, mine.asked,
+               (SELECT COUNT(*) FROM {t}_taken AS o WHERE o.done_at = 0 AND o.lease = mine.lease)
+        FROM (SELECT h.lease, COUNT(DISTINCT h.seq) AS asked FROM {asked} WHERE {asked_held}
+              GROUP BY h.lease) AS mine;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = TRUE;
-    SELECT COUNT(*) INTO v_asked FROM (SELECT h.seq FROM {asked} WHERE {asked_held} FOR UPDATE) AS locked;
     OPEN v_leases;
     each_lease: LOOP
-        FETCH v_leases INTO v_lease, v_asked;
+        FETCH v_leases INTO v_lease, v_asked, v_all;
         IF v_is_over THEN
             LEAVE each_lease;
         END IF;
-        SELECT COUNT(*) INTO v_all FROM {t}_taken WHERE done_at = 0 AND lease = v_lease;
         IF v_asked = v_all THEN
             UPDATE {t}_lease SET until = p_until WHERE no = v_lease;
         ELSE
@@ -299,7 +302,8 @@ BEGIN
         END IF;
     END LOOP;
     CLOSE v_leases;
-    SELECT DISTINCT h.seq, h.claim_no, 1 FROM {asked} WHERE {asked_held};
+    SELECT DISTINCT h.seq, h.claim_no, e.until >= p_until
+    FROM {asked} JOIN {t}_lease AS e ON e.no = h.lease WHERE {asked_held};
 END;
 
 -- Deletes messages that have been in a state since before a time, oldest first.
