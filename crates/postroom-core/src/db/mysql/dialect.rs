@@ -140,9 +140,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  WHERE {fence_each} FOR UPDATE) AS mine STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              VALUES {each|(?, ?, ?, ?, ?, ?)|, }",
-        failure_trim_many: "DELETE f FROM {t}_failures AS f
-             JOIN (SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
-                   FROM {t}_failures WHERE seq IN ({list|?|, })) AS ranked ON f.no = ranked.no
+        failure_trim_many: "DELETE f FROM (
+                 SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
+                 FROM {t}_failures FORCE INDEX ({n}_failures_seq) WHERE seq IN ({list|?|, })) AS ranked
+                 STRAIGHT_JOIN {t}_failures AS f FORCE INDEX (PRIMARY) ON f.no = ranked.no
              WHERE ranked.place > ?1",
     }),
     ack_ranges: Some(
@@ -172,12 +173,13 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under} WHERE e.until = ?1 AND h.owner = ?2) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         load_over: "SELECT {bare} FROM (
-                 SELECT m.seq AS n FROM {leases} STRAIGHT_JOIN {held_under} STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
+                 SELECT m.seq AS n FROM {leases} STRAIGHT_JOIN {held_under}
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = h.seq
                  WHERE e.until <= ?1 ORDER BY e.until LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY visible_at, seq",
         load_expired: "SELECT {bare} FROM (
                  SELECT l.visible_at AS v, m.seq AS n FROM {t}_line AS l FORCE INDEX ({n}_line_expiring)
-                     STRAIGHT_JOIN {t} AS m ON m.seq = l.seq
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = l.seq
                  WHERE l.expires_at <= ?1 ORDER BY l.expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
                  STRAIGHT_JOIN {in_0} ON q.visible_at = mine.v AND q.seq = mine.n ORDER BY expires_at, seq",
         save: "CALL {t}_save({saved_places})",
@@ -190,9 +192,11 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  SELECT 1 AS one FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS late",
         count_purgeable: "SELECT count(*) FROM (
                  SELECT 1 AS one FROM {t}_taken WHERE done_at BETWEEN 1 AND ?1 - 1 LIMIT ?2) AS old",
-        failure_trim: "DELETE f FROM {t}_failures AS f
-             JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
-               ON f.no = old.no",
+        failure_trim: "DELETE f FROM (
+                 SELECT no, row_number() OVER (ORDER BY no DESC) AS place
+                 FROM {t}_failures FORCE INDEX ({n}_failures_seq) WHERE seq = ?1) AS ranked
+                 STRAIGHT_JOIN {t}_failures AS f FORCE INDEX (PRIMARY) ON f.no = ranked.no
+             WHERE ranked.place > ?2",
         count_to: "SELECT count(*) FROM (
                  SELECT 1 AS one FROM {t}_line WHERE place = concat('>', ?1) LIMIT ?2) AS waiting",
         count_of: "SELECT count(*) FROM (

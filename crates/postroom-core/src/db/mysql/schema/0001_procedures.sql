@@ -52,10 +52,11 @@ claiming: BEGIN
     SELECT SUM(l.bytes) INTO v_bytes FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
     IF v_bytes > p_bytes THEN
         -- What is too much stays in the line.
-        DELETE h FROM {t}_taken AS h JOIN (
+        DELETE h FROM (
             SELECT l.seq, ROW_NUMBER() OVER by_turn AS nth, SUM(l.bytes) OVER by_turn AS total
             FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease
-            WINDOW by_turn AS (ORDER BY l.visible_at, l.seq)) AS ranked ON ranked.seq = h.seq
+            WINDOW by_turn AS (ORDER BY l.visible_at, l.seq)) AS ranked
+            STRAIGHT_JOIN {t}_taken AS h FORCE INDEX (PRIMARY) ON h.seq = ranked.seq
         WHERE ranked.nth > p_least AND ranked.total > p_bytes;
         SET v_rows = v_rows - ROW_COUNT();
     END IF;
@@ -66,7 +67,8 @@ claiming: BEGIN
     ELSE
         DELETE l FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
         IF p_suspects THEN
-            UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t}_trouble AS t ON t.seq = h.seq
+            UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by)
+                STRAIGHT_JOIN {t}_trouble AS t FORCE INDEX (PRIMARY) ON t.seq = h.seq
             SET t.visible_at = NULL WHERE h.done_at = 0 AND h.lease = v_lease;
         END IF;
         -- Leases under which nothing is held any more, now and then. Reading them must lock nothing, and others may
@@ -313,16 +315,18 @@ BEGIN
     SET SESSION group_concat_max_len = 16777216;
     IF p_state = 2 THEN
         SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
-            SELECT m.seq FROM {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
+            SELECT m.seq FROM {t}_taken AS h FORCE INDEX ({n}_taken_by)
+                STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = h.seq
             WHERE h.done_at BETWEEN 1 AND p_before - 1
             ORDER BY h.done_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
     ELSE
         SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
-            SELECT m.seq FROM {t}_trouble AS t FORCE INDEX ({n}_trouble_old) STRAIGHT_JOIN {t} AS m ON m.seq = t.seq
+            SELECT m.seq FROM {t}_trouble AS t FORCE INDEX ({n}_trouble_old)
+                STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = t.seq
             WHERE t.state = p_state AND t.at < p_before
             ORDER BY t.at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
     END IF;
     DELETE m FROM JSON_TABLE(COALESCE(v_seqs, '[]'), '$[*]' COLUMNS (seq BIGINT PATH '$')) AS gone
-        STRAIGHT_JOIN {t} AS m ON m.seq = gone.seq;
+        STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = gone.seq;
     SELECT ROW_COUNT();
 END;
