@@ -73,7 +73,7 @@ claiming: BEGIN
         END IF;
         -- Leases under which nothing is held any more, now and then. Reading them must lock nothing, and others may
         -- sweep too.
-        sweep: WHILE v_lease % 16 = 0 AND v_swept < 128 DO
+        sweep: WHILE v_lease DIV @@auto_increment_increment % 16 = 0 AND v_swept < 128 DO
             SELECT MAX(found.no) INTO v_over FROM (
                 SELECT e.no FROM {leases} WHERE {held_of} IS NULL ORDER BY e.until LIMIT 1) AS found;
             SELECT MAX(no) INTO v_over FROM {t}_lease WHERE no = v_over FOR UPDATE SKIP LOCKED;
