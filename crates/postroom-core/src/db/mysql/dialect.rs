@@ -279,7 +279,12 @@ pub(crate) const MYSQL: Dialect = Dialect {
         marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
         ..shared::INBOX
     },
-    accept_seen: Some("UPDATE {t} SET {accepted}, born = 0 WHERE {key} AND born = 5"),
+    // The refused insert shares a lock with those of other duplicates. Reading shares it too, so they do not deadlock.
+    accept_seen: Some(
+        "UPDATE (SELECT seq FROM {t} WHERE {key} AND born = 5 LOCK IN SHARE MODE) AS known
+             STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = known.seq
+         SET {accepted}, born = 0 WHERE m.born = 5",
+    ),
     arrive: Arrive::Looked {
         look: "SELECT {record} FROM {v} WHERE {key} FOR UPDATE NOWAIT",
         insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 1)",
