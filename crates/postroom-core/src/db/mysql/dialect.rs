@@ -128,20 +128,22 @@ pub(crate) const MYSQL: Dialect = Dialect {
              (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
     },
     many: Some(ManySql {
-        ack_many: "UPDATE {t}_taken AS t
-             JOIN ({list|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a ON t.seq = a.n
+        ack_many: "UPDATE ({list|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a
+                 STRAIGHT_JOIN {t}_taken AS t FORCE INDEX (PRIMARY) ON t.seq = a.n
              SET t.done_at = ?1, t.lease = 0, t.owner = a.o, t.response = coalesce(a.r, t.response)
              WHERE {fence_each}",
         save_many: "CALL {t}_save_many({json|{saved_json}})",
         load_leases: "SELECT {bare} FROM (
                  SELECT t.seq AS n FROM ({list|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a
-                     STRAIGHT_JOIN {t}_taken AS t ON t.seq = a.n
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = a.n
+                     STRAIGHT_JOIN {t}_taken AS t FORCE INDEX (PRIMARY) ON t.seq = m.seq
                  WHERE {fence_each} FOR UPDATE) AS mine STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         failure_add_many: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
              VALUES {each|(?, ?, ?, ?, ?, ?)|, }",
-        failure_trim_many: "DELETE f FROM {t}_failures AS f
-             JOIN (SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
-                   FROM {t}_failures WHERE seq IN ({list|?|, })) AS ranked ON f.no = ranked.no
+        failure_trim_many: "DELETE f FROM (
+                 SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
+                 FROM {t}_failures FORCE INDEX ({n}_failures_seq) WHERE seq IN ({list|?|, })) AS ranked
+                 STRAIGHT_JOIN {t}_failures AS f FORCE INDEX (PRIMARY) ON f.no = ranked.no
              WHERE ranked.place > ?1",
     }),
     ack_ranges: Some(
@@ -163,18 +165,22 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ack: "UPDATE {t}_taken SET done_at = ?5, lease = 0, owner = ?2, response = coalesce(?4, response)
              WHERE seq = ?1 AND {fence}",
         held: "SELECT 1 FROM {t}_taken WHERE seq = ?1 AND {fence}",
-        load_lease: "SELECT {bare} FROM (SELECT seq AS n FROM {t}_taken WHERE seq = ?1 AND {fence} FOR UPDATE) AS mine
+        load_lease: "SELECT {bare} FROM (
+                 SELECT m.seq AS n FROM {t} AS m STRAIGHT_JOIN {t}_taken AS h ON h.seq = m.seq
+                 WHERE m.seq = ?1 AND {fence} FOR UPDATE) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n",
         load_claimed: "SELECT {record} FROM (
                  SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under} WHERE e.until = ?1 AND h.owner = ?2) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY seq",
         load_over: "SELECT {bare} FROM (
-                 SELECT h.seq AS n FROM {leases} STRAIGHT_JOIN {held_under}
+                 SELECT m.seq AS n FROM {leases} STRAIGHT_JOIN {held_under}
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = h.seq
                  WHERE e.until <= ?1 ORDER BY e.until LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
                  STRAIGHT_JOIN {in_1} ON q.seq = mine.n ORDER BY visible_at, seq",
         load_expired: "SELECT {bare} FROM (
-                 SELECT visible_at AS v, seq AS n FROM {t}_line WHERE expires_at <= ?1
-                 ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
+                 SELECT l.visible_at AS v, m.seq AS n FROM {t}_line AS l FORCE INDEX ({n}_line_expiring)
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = l.seq
+                 WHERE l.expires_at <= ?1 ORDER BY l.expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
                  STRAIGHT_JOIN {in_0} ON q.visible_at = mine.v AND q.seq = mine.n ORDER BY expires_at, seq",
         save: "CALL {t}_save({saved_places})",
         put_back: "CALL {t}_put_back(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
@@ -186,9 +192,11 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  SELECT 1 AS one FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS late",
         count_purgeable: "SELECT count(*) FROM (
                  SELECT 1 AS one FROM {t}_taken WHERE done_at BETWEEN 1 AND ?1 - 1 LIMIT ?2) AS old",
-        failure_trim: "DELETE f FROM {t}_failures AS f
-             JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
-               ON f.no = old.no",
+        failure_trim: "DELETE f FROM (
+                 SELECT no, row_number() OVER (ORDER BY no DESC) AS place
+                 FROM {t}_failures FORCE INDEX ({n}_failures_seq) WHERE seq = ?1) AS ranked
+                 STRAIGHT_JOIN {t}_failures AS f FORCE INDEX (PRIMARY) ON f.no = ranked.no
+             WHERE ranked.place > ?2",
         count_to: "SELECT count(*) FROM (
                  SELECT 1 AS one FROM {t}_line WHERE place = concat('>', ?1) LIMIT ?2) AS waiting",
         count_of: "SELECT count(*) FROM (
@@ -271,7 +279,12 @@ pub(crate) const MYSQL: Dialect = Dialect {
         marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
         ..shared::INBOX
     },
-    accept_seen: Some("UPDATE {t} SET {accepted}, born = 0 WHERE {key} AND born = 5"),
+    // The refused insert shares a lock with those of other duplicates. Reading shares it too, so they do not deadlock.
+    accept_seen: Some(
+        "UPDATE (SELECT seq FROM {t} WHERE {key} AND born = 5 LOCK IN SHARE MODE) AS known
+             STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = known.seq
+         SET {accepted}, born = 0 WHERE m.born = 5",
+    ),
     arrive: Arrive::Looked {
         look: "SELECT {record} FROM {v} WHERE {key} FOR UPDATE NOWAIT",
         insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 1)",

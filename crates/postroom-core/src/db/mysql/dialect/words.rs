@@ -32,7 +32,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     (
         "taken_and_line",
         "{t}_taken AS h FORCE INDEX ({n}_taken_by)
-             STRAIGHT_JOIN {t}_line AS l ON l.visible_at = h.visible_at AND l.seq = h.seq",
+             STRAIGHT_JOIN {t}_line AS l FORCE INDEX (PRIMARY) ON l.visible_at = h.visible_at AND l.seq = h.seq",
     ),
     ("held_under", "{t}_taken AS h FORCE INDEX ({n}_taken_by) ON h.done_at = 0 AND h.lease = e.no"),
     // A message that is held under a lease. A subquery with a limit is not turned into a join of all that is held.
@@ -40,14 +40,14 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     (
         "suspects",
         "{t}_trouble AS t FORCE INDEX ({n}_trouble_suspects)
-             STRAIGHT_JOIN {t}_line AS l ON l.visible_at = t.visible_at AND l.seq = t.seq",
+             STRAIGHT_JOIN {t}_line AS l FORCE INDEX (PRIMARY) ON l.visible_at = t.visible_at AND l.seq = t.seq",
     ),
     // The leases that a procedure was given.
     (
         "asked",
         "JSON_TABLE(p_rows, '$[*]' COLUMNS (
              n BIGINT PATH '$.n', o CHAR(36) CHARACTER SET ascii PATH '$.o', c BIGINT PATH '$.c')) AS a
-         STRAIGHT_JOIN {t}_taken AS h ON h.seq = a.n",
+         STRAIGHT_JOIN {t}_taken AS h FORCE INDEX (PRIMARY) ON h.seq = a.n",
     ),
     ("asked_held", "h.done_at = 0 AND h.owner = UNHEX(REPLACE(a.o, '-', '')) AND h.claim_no = a.c"),
     ("last_done", "NULLIF((SELECT max(done_at) FROM {t}_taken), 0)"),

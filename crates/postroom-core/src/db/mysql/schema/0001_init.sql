@@ -146,6 +146,9 @@ BEGIN
     DECLARE v_header INT DEFAULT 0;
     DECLARE v_bytes BIGINT DEFAULT 0;
     DECLARE v_name LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_id, v_message BINARY(16);
+    DECLARE v_hash CHAR(64) CHARACTER SET ascii;
+    DECLARE v_at, v_due BIGINT;
     SET v_why = CASE
         WHEN p_payload IS NULL THEN 'payload must not be null'
         WHEN LOCATE(CHAR(0 USING utf8mb4), p_payload) > 0 THEN 'payload must not contain U+0000'
@@ -185,36 +188,33 @@ BEGIN
     IF v_why IS NOT NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why;
     END IF;
+    -- Not NOW(): when clocks are set back, one hour of it comes twice.
+    SET v_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+    SET v_due = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_due_at);
+    IF p_message_id IS NULL THEN
+        -- A new id sorts by the time it was made (UUIDv7).
+        SET v_hash = SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 256);
+        SET v_message = UNHEX(CONCAT(
+            LPAD(HEX(v_at DIV 1000), 12, '0'), '7', SUBSTR(v_hash, 1, 3),
+            HEX(CONV(SUBSTR(v_hash, 4, 2), 16, 10) & 63 | 128), SUBSTR(v_hash, 6, 14)));
+    ELSE
+        SET v_message = UNHEX(REPLACE(p_message_id, '-', ''));
+    END IF;
+    SET v_id = v_message;
+    IF p_destination IS NOT NULL THEN
+        SET v_hash = SHA2(CONCAT(v_message, CAST(p_destination AS BINARY)), 256);
+        SET v_id = UNHEX(CONCAT(
+            HEX(LEFT(v_message, 6)), '8', SUBSTR(v_hash, 14, 3),
+            HEX(CONV(SUBSTR(v_hash, 17, 2), 16, 10) & 63 | 128), SUBSTR(v_hash, 19, 14)));
+    END IF;
+    -- Not INSERT … SELECT: while that waits for a duplicate, nobody else gets a number.
     INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
                           expires_at, max_attempts, created_at)
-    SELECT told.id, NULLIF(told.message, told.id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
-           NULLIF(p_correlation_id, ''), GREATEST(told.at, COALESCE(told.due, told.at)), told.due,
-           CASE WHEN p_ttl_seconds IS NOT NULL THEN told.at + p_ttl_seconds * 1000000
-                WHEN p_destination IS NOT NULL THEN GREATEST(told.at, COALESCE(told.due, told.at)) + 86400000000 END,
-           p_max_attempts, told.at
-    FROM (
-        SELECT named.message, named.at, named.due, CASE WHEN p_destination IS NULL THEN named.message ELSE UNHEX(CONCAT(
-                   HEX(LEFT(named.message, 6)), '8', SUBSTR(named.hash, 14, 3),
-                   HEX(CONV(SUBSTR(named.hash, 17, 2), 16, 10) & 63 | 128), SUBSTR(named.hash, 19, 14))) END AS id
-        FROM (
-            SELECT made.message, made.at, made.due,
-                   SHA2(CONCAT(made.message, CAST(COALESCE(p_destination, '') AS BINARY)), 256) AS hash
-            FROM (
-                SELECT rolled.at, rolled.due, CASE
-                    -- A new id sorts by the time it was made (UUIDv7).
-                    WHEN p_message_id IS NULL THEN UNHEX(CONCAT(
-                        LPAD(HEX(rolled.at DIV 1000), 12, '0'), '7', SUBSTR(rolled.dice, 1, 3),
-                        HEX(CONV(SUBSTR(rolled.dice, 4, 2), 16, 10) & 63 | 128), SUBSTR(rolled.dice, 6, 14)))
-                    ELSE UNHEX(REPLACE(p_message_id, '-', '')) END AS message
-                FROM (
-                    -- Not NOW(): when clocks are set back, one hour of it comes twice.
-                    SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS at,
-                           TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_due_at) AS due,
-                           SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 256) AS dice
-                ) AS rolled
-            ) AS made
-        ) AS named
-    ) AS told
+    VALUES (v_id, NULLIF(v_message, v_id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
+            NULLIF(p_correlation_id, ''), GREATEST(v_at, COALESCE(v_due, v_at)), v_due,
+            CASE WHEN p_ttl_seconds IS NOT NULL THEN v_at + p_ttl_seconds * 1000000
+                 WHEN p_destination IS NOT NULL THEN GREATEST(v_at, COALESCE(v_due, v_at)) + 86400000000 END,
+            p_max_attempts, v_at)
     ON DUPLICATE KEY UPDATE seq = seq;
 END;
 

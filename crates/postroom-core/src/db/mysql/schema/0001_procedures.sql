@@ -52,10 +52,11 @@ claiming: BEGIN
     SELECT SUM(l.bytes) INTO v_bytes FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
     IF v_bytes > p_bytes THEN
         -- What is too much stays in the line.
-        DELETE h FROM {t}_taken AS h JOIN (
+        DELETE h FROM (
             SELECT l.seq, ROW_NUMBER() OVER by_turn AS nth, SUM(l.bytes) OVER by_turn AS total
             FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease
-            WINDOW by_turn AS (ORDER BY l.visible_at, l.seq)) AS ranked ON ranked.seq = h.seq
+            WINDOW by_turn AS (ORDER BY l.visible_at, l.seq)) AS ranked
+            STRAIGHT_JOIN {t}_taken AS h FORCE INDEX (PRIMARY) ON h.seq = ranked.seq
         WHERE ranked.nth > p_least AND ranked.total > p_bytes;
         SET v_rows = v_rows - ROW_COUNT();
     END IF;
@@ -66,12 +67,13 @@ claiming: BEGIN
     ELSE
         DELETE l FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
         IF p_suspects THEN
-            UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t}_trouble AS t ON t.seq = h.seq
+            UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by)
+                STRAIGHT_JOIN {t}_trouble AS t FORCE INDEX (PRIMARY) ON t.seq = h.seq
             SET t.visible_at = NULL WHERE h.done_at = 0 AND h.lease = v_lease;
         END IF;
         -- Leases under which nothing is held any more, now and then. Reading them must lock nothing, and others may
         -- sweep too.
-        sweep: WHILE v_lease % 16 = 0 AND v_swept < 128 DO
+        sweep: WHILE v_lease DIV @@auto_increment_increment % 16 = 0 AND v_swept < 128 DO
             SELECT MAX(found.no) INTO v_over FROM (
                 SELECT e.no FROM {leases} WHERE {held_of} IS NULL ORDER BY e.until LIMIT 1) AS found;
             SELECT MAX(no) INTO v_over FROM {t}_lease WHERE no = v_over FOR UPDATE SKIP LOCKED;
@@ -102,6 +104,8 @@ CREATE PROCEDURE IF NOT EXISTS {t}_move(
 ) SQL SECURITY INVOKER
 BEGIN
     DECLARE v_tried, v_stood BIGINT;
+    -- The message comes first, as for those who delete it: their trigger looks for its place.
+    SELECT MAX(seq) INTO v_stood FROM {t} WHERE seq = p_seq FOR UPDATE;
     SELECT MAX(last_attempt_at) INTO v_tried FROM {t}_trouble WHERE seq = p_seq;
     IF p_was = 0 THEN
         SELECT MAX(COALESCE(t.visible_at, m.visible_at)) INTO v_stood
@@ -271,23 +275,26 @@ BEGIN
 END;
 
 -- Extends leases, given as a JSON array of messages with owner and claim number. Answers with those that are held. A
--- lease of which only a part is extended leaves that part to a new one.
+-- lease of which only a part is extended leaves that part to a new one. The last column of an answer is 0 if the
+-- message went to another lease meanwhile.
 CREATE PROCEDURE IF NOT EXISTS {t}_extend(IN p_rows LONGTEXT CHARACTER SET utf8mb4, IN p_until BIGINT)
 SQL SECURITY INVOKER
 BEGIN
     DECLARE v_lease, v_asked, v_all, v_new BIGINT;
     DECLARE v_is_over BOOLEAN DEFAULT FALSE;
+    -- No message is locked: one whose ack is not committed yet would hold up the others. Who reaps locks the lease.
     DECLARE v_leases CURSOR FOR
-        SELECT h.lease, COUNT(DISTINCT h.seq) FROM {asked} WHERE {asked_held} GROUP BY h.lease;
+        SELECT mine.lease, mine.asked,
+               (SELECT COUNT(*) FROM {t}_taken AS o WHERE o.done_at = 0 AND o.lease = mine.lease)
+        FROM (SELECT h.lease, COUNT(DISTINCT h.seq) AS asked FROM {asked} WHERE {asked_held}
+              GROUP BY h.lease) AS mine;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = TRUE;
-    SELECT COUNT(*) INTO v_asked FROM (SELECT h.seq FROM {asked} WHERE {asked_held} FOR UPDATE) AS locked;
     OPEN v_leases;
     each_lease: LOOP
-        FETCH v_leases INTO v_lease, v_asked;
+        FETCH v_leases INTO v_lease, v_asked, v_all;
         IF v_is_over THEN
             LEAVE each_lease;
         END IF;
-        SELECT COUNT(*) INTO v_all FROM {t}_taken WHERE done_at = 0 AND lease = v_lease;
         IF v_asked = v_all THEN
             UPDATE {t}_lease SET until = p_until WHERE no = v_lease;
         ELSE
@@ -297,7 +304,8 @@ BEGIN
         END IF;
     END LOOP;
     CLOSE v_leases;
-    SELECT DISTINCT h.seq, h.claim_no, 1 FROM {asked} WHERE {asked_held};
+    SELECT DISTINCT h.seq, h.claim_no, e.until >= p_until
+    FROM {asked} JOIN {t}_lease AS e ON e.no = h.lease WHERE {asked_held};
 END;
 
 -- Deletes messages that have been in a state since before a time, oldest first.
@@ -307,14 +315,18 @@ BEGIN
     SET SESSION group_concat_max_len = 16777216;
     IF p_state = 2 THEN
         SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
-            SELECT seq FROM {t}_taken WHERE done_at BETWEEN 1 AND p_before - 1
-            ORDER BY done_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
+            SELECT m.seq FROM {t}_taken AS h FORCE INDEX ({n}_taken_by)
+                STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = h.seq
+            WHERE h.done_at BETWEEN 1 AND p_before - 1
+            ORDER BY h.done_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
     ELSE
         SELECT JSON_ARRAYAGG(old.seq) INTO v_seqs FROM (
-            SELECT seq FROM {t}_trouble WHERE state = p_state AND at < p_before
-            ORDER BY at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
+            SELECT m.seq FROM {t}_trouble AS t FORCE INDEX ({n}_trouble_old)
+                STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = t.seq
+            WHERE t.state = p_state AND t.at < p_before
+            ORDER BY t.at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS old;
     END IF;
     DELETE m FROM JSON_TABLE(COALESCE(v_seqs, '[]'), '$[*]' COLUMNS (seq BIGINT PATH '$')) AS gone
-        STRAIGHT_JOIN {t} AS m ON m.seq = gone.seq;
+        STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = gone.seq;
     SELECT ROW_COUNT();
 END;

@@ -5,6 +5,8 @@ BEGIN
     DECLARE v_schema VARCHAR(64) DEFAULT COALESCE(NULLIF('{schema}', ''), DATABASE());
     IF EXISTS (SELECT 1 FROM information_schema.columns
                WHERE table_schema = v_schema AND table_name = '{n}' AND column_name = 'v1_claim_no') THEN
+        -- Reading locks the messages, so that nobody deletes one while it gets its place.
+        SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
         START TRANSACTION;
         INSERT INTO {t}_lease (until)
         SELECT DISTINCT COALESCE(locked_until, visible_at, created_at) FROM {t} AS m

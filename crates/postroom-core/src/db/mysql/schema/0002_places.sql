@@ -60,8 +60,16 @@ DROP PROCEDURE IF EXISTS {outbox}_enqueue;
 
 {tables}
 
+-- Programs of version 1 still write to the inbox. They do not know the new column: a message that waits has a time.
+CREATE TRIGGER IF NOT EXISTS {inbox}_v1_written BEFORE INSERT ON {inbox} FOR EACH ROW
+SET NEW.born = IF(NEW.born = 5 AND NEW.visible_at IS NOT NULL, 0, NEW.born);
+CREATE TRIGGER IF NOT EXISTS {inbox}_v1_accepted BEFORE UPDATE ON {inbox} FOR EACH ROW
+SET NEW.born = IF(NEW.born = 5 AND OLD.visible_at IS NULL AND NEW.visible_at IS NOT NULL, 0, NEW.born);
+
 {each}
 
+DROP TRIGGER IF EXISTS {inbox}_v1_written;
+DROP TRIGGER IF EXISTS {inbox}_v1_accepted;
 ALTER TABLE {outbox} MODIFY visible_at BIGINT NOT NULL;
 UPDATE {inbox}_trouble AS t JOIN {inbox} AS m ON m.seq = t.seq SET t.at = m.last_seen_at WHERE t.state IN (5, 6);
 SET SESSION lock_wait_timeout = @postroom_wait;
