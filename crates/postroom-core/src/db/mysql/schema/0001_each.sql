@@ -84,6 +84,48 @@ CREATE TABLE IF NOT EXISTS {t}_holds (
     PRIMARY KEY (kind, name, owner)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
+-- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+CREATE TABLE IF NOT EXISTS {t}_lane (
+    lane  VARBINARY(1020) NOT NULL,
+    no    BIGINT          NOT NULL, -- in the order of commits
+    seq   BIGINT          NOT NULL,
+    at    BIGINT          NOT NULL,
+    place TINYINT         NOT NULL DEFAULT 0,
+    PRIMARY KEY (lane, no)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
+CREATE TABLE IF NOT EXISTS {t}_lane_notes (
+    id   BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    lane VARBINARY(1020) NOT NULL,
+    past BIGINT, -- the number that left
+    seq  BIGINT, -- the message that arrived
+    at   BIGINT
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
+CREATE TABLE IF NOT EXISTS {t}_lane_rules (
+    kind       VARCHAR(16)     NOT NULL,
+    name       VARBINARY(1020) NOT NULL,
+    places     INT,     -- how many at once
+    on_dead    TINYINT, -- 0 block, 1 skip, 2 newest only
+    every      BIGINT,  -- microseconds from one to the next
+    burst      INT,
+    paused_at  BIGINT,
+    paused_by  VARCHAR(255),
+    paused_why TEXT,
+    PRIMARY KEY (kind, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- When the next message of a place with a rate may start.
+CREATE TABLE IF NOT EXISTS {t}_lane_rates (
+    kind VARCHAR(16)     NOT NULL,
+    name VARBINARY(1020) NOT NULL,
+    tat  BIGINT          NOT NULL,
+    PRIMARY KEY (kind, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {t}_audit (
     act      BINARY(16)   NOT NULL,

@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     topic           VARCHAR(255) NOT NULL,
     destination     VARCHAR(255),
     correlation_id  VARCHAR(255),
+    lane            VARBINARY(1020),
     visible_at      BIGINT       NOT NULL, -- when it was due first
     due_at          BIGINT,
     expires_at      BIGINT,
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     topic           VARCHAR(255)    NOT NULL DEFAULT '',
     hash            VARBINARY(1024), -- the name of the algorithm, a colon, the digest
     correlation_id  VARCHAR(255),
+    lane            VARBINARY(1020),
     visible_at      BIGINT,          -- null if it was only seen at first
     due_at          BIGINT,
     expires_at      BIGINT,

@@ -13,11 +13,13 @@ BEGIN
     DECLARE v_schema VARCHAR(64) DEFAULT COALESCE(NULLIF('{schema}', ''), DATABASE());
     IF EXISTS (SELECT 1 FROM information_schema.columns
                WHERE table_schema = v_schema AND table_name = '{outbox_name}' AND column_name = 'claim_no') THEN
-        ALTER TABLE {outbox} RENAME COLUMN claim_no TO v1_claim_no, ADD COLUMN born TINYINT NOT NULL DEFAULT 0;
+        ALTER TABLE {outbox} RENAME COLUMN claim_no TO v1_claim_no, ADD COLUMN born TINYINT NOT NULL DEFAULT 0,
+            ADD COLUMN lane VARBINARY(1020);
     END IF;
     IF EXISTS (SELECT 1 FROM information_schema.columns
                WHERE table_schema = v_schema AND table_name = '{inbox_name}' AND column_name = 'claim_no') THEN
-        ALTER TABLE {inbox} RENAME COLUMN claim_no TO v1_claim_no, ADD COLUMN born TINYINT NOT NULL DEFAULT 5;
+        ALTER TABLE {inbox} RENAME COLUMN claim_no TO v1_claim_no, ADD COLUMN born TINYINT NOT NULL DEFAULT 5,
+            ADD COLUMN lane VARBINARY(1020);
     END IF;
     -- The first programs did not know these columns.
     IF EXISTS (SELECT 1 FROM information_schema.columns

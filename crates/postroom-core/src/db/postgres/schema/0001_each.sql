@@ -97,6 +97,48 @@ CREATE TABLE IF NOT EXISTS {t}_holds (
     PRIMARY KEY (kind, name, owner)
 );
 
+-- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
+-- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+CREATE TABLE IF NOT EXISTS {t}_lane (
+    no    bigint   GENERATED ALWAYS AS IDENTITY, -- in the order of commits
+    seq   bigint   NOT NULL,
+    at    bigint   NOT NULL,
+    place smallint NOT NULL DEFAULT 0,
+    lane  text     NOT NULL COLLATE "C",
+    PRIMARY KEY (lane, no)
+) WITH (fillfactor = 80, {hot});
+
+-- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
+CREATE TABLE IF NOT EXISTS {t}_lane_notes (
+    id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    past bigint, -- the number that left
+    seq  bigint, -- the message that arrived
+    at   bigint,
+    lane text   NOT NULL COLLATE "C"
+) WITH ({hot});
+
+-- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
+CREATE TABLE IF NOT EXISTS {t}_lane_rules (
+    kind       text     NOT NULL COLLATE "C",
+    name       text     NOT NULL COLLATE "C",
+    places     integer,  -- how many at once
+    on_dead    smallint, -- 0 block, 1 skip, 2 newest only
+    every      bigint,   -- microseconds from one to the next
+    burst      integer,
+    paused_at  bigint,
+    paused_by  text,
+    paused_why text,
+    PRIMARY KEY (kind, name)
+);
+
+-- When the next message of a place with a rate may start.
+CREATE TABLE IF NOT EXISTS {t}_lane_rates (
+    kind text   NOT NULL COLLATE "C",
+    name text   NOT NULL COLLATE "C",
+    tat  bigint NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITH (fillfactor = 80, {hot});
+
 -- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {t}_audit (
     act      uuid   NOT NULL,

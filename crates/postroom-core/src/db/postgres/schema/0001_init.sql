@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     topic           text     NOT NULL,
     destination     text,
     correlation_id  text,
+    lane            text     COLLATE "C",
     headers         text,
     payload         text     NOT NULL
 );
@@ -46,8 +47,9 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     topic           text     NOT NULL DEFAULT '',
     hash            bytea,   -- the name of the algorithm, a colon, the digest
     correlation_id  text,
+    lane            text     COLLATE "C",
     headers         text,
-    payload         text     NOT NULL DEFAULT ''
+    payload         text              DEFAULT '' -- null: dropped, because the message was done long ago
 );
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_name}_key ON {inbox} (source, message_id);

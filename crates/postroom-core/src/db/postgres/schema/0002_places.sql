@@ -44,7 +44,8 @@ ALTER TABLE {outbox}
     DROP COLUMN claim_no, DROP COLUMN attempts, DROP COLUMN crashes, DROP COLUMN owner, DROP COLUMN locked_until,
     DROP COLUMN next_attempt_at, DROP COLUMN last_attempt_at, DROP COLUMN processed_at, DROP COLUMN processed_by,
     DROP COLUMN last_error, DROP COLUMN response, DROP COLUMN dismissed_by, DROP COLUMN dismissed_why,
-    DROP COLUMN state, ADD COLUMN born smallint NOT NULL DEFAULT 0, ALTER COLUMN visible_at SET NOT NULL,
+    DROP COLUMN state, ADD COLUMN born smallint NOT NULL DEFAULT 0,
+    ADD COLUMN lane text COLLATE "C", ALTER COLUMN visible_at SET NOT NULL,
     RESET (fillfactor, autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold, autovacuum_vacuum_cost_delay,
            autovacuum_analyze_scale_factor);
 
@@ -53,6 +54,7 @@ ALTER TABLE {inbox}
     DROP COLUMN next_attempt_at, DROP COLUMN last_attempt_at, DROP COLUMN processed_at, DROP COLUMN processed_by,
     DROP COLUMN last_error, DROP COLUMN response, DROP COLUMN dismissed_by, DROP COLUMN dismissed_why,
     DROP COLUMN state, ADD COLUMN born smallint NOT NULL DEFAULT 0,
+    ADD COLUMN lane text COLLATE "C",
     RESET (fillfactor, autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold, autovacuum_vacuum_cost_delay,
            autovacuum_analyze_scale_factor);
 

@@ -96,6 +96,48 @@ CREATE TABLE IF NOT EXISTS {t}_holds (
     PRIMARY KEY (kind, name, owner)
 ) STRICT, WITHOUT ROWID;
 
+-- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
+-- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+CREATE TABLE IF NOT EXISTS {t}_lane (
+    lane  TEXT    NOT NULL,
+    no    INTEGER NOT NULL, -- in the order of commits
+    seq   INTEGER NOT NULL,
+    at    INTEGER NOT NULL,
+    place INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (lane, no)
+) STRICT, WITHOUT ROWID;
+
+-- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
+CREATE TABLE IF NOT EXISTS {t}_lane_notes (
+    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    lane TEXT    NOT NULL,
+    past INTEGER, -- the number that left
+    seq  INTEGER, -- the message that arrived
+    at   INTEGER
+) STRICT;
+
+-- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
+CREATE TABLE IF NOT EXISTS {t}_lane_rules (
+    kind       TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    places     INTEGER, -- how many at once
+    on_dead    INTEGER, -- 0 block, 1 skip, 2 newest only
+    every      INTEGER, -- microseconds from one to the next
+    burst      INTEGER,
+    paused_at  INTEGER,
+    paused_by  TEXT,
+    paused_why TEXT,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- When the next message of a place with a rate may start.
+CREATE TABLE IF NOT EXISTS {t}_lane_rates (
+    kind TEXT    NOT NULL,
+    name TEXT    NOT NULL,
+    tat  INTEGER NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 -- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {t}_audit (
     act      BLOB    NOT NULL,

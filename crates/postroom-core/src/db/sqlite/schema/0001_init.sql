@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     topic           TEXT    NOT NULL,
     destination     TEXT,
     correlation_id  TEXT,
+    lane            TEXT,
     visible_at      INTEGER,                           -- null at first if another program wrote the row
     due_at          INTEGER,
     expires_at      INTEGER,
@@ -89,6 +90,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     topic           TEXT    NOT NULL DEFAULT '',
     hash            BLOB, -- the name of the algorithm, a colon, the digest
     correlation_id  TEXT,
+    lane            TEXT,
     visible_at      INTEGER,
     due_at          INTEGER,
     expires_at      INTEGER,
