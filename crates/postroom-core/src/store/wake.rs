@@ -1,5 +1,7 @@
 //! Notifies a worker that there may be work, so that it need not poll.
 
+mod in_turn;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +10,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Wakes every listener when rows arrive. A lost wake-up costs time, never messages, because workers also poll.
+use in_turn::{Line, Waiter};
+
+/// Wakes listeners when rows arrive. Of the workers that wait, one after the other is woken, as long as there may be
+/// more. A lost wake-up costs time, never messages, because workers also poll.
 ///
 /// ```
 /// use postroom::queue::Queue;
@@ -27,6 +32,7 @@ pub struct Wake(Arc<Inner>);
 
 struct Inner {
     rings: watch::Sender<u64>,
+    workers: Line,
     listening: AtomicUsize,
     when_armed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     tell_others: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -53,6 +59,7 @@ impl Wake {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Inner {
             rings: watch::Sender::new(0),
+            workers: Line::default(),
             listening: AtomicUsize::new(0),
             when_armed: OnceLock::new(),
             tell_others: OnceLock::new(),
@@ -64,6 +71,7 @@ impl Wake {
     /// Wakes every listener.
     pub fn ring(&self) {
         self.0.rings.send_modify(|rings| *rings = rings.wrapping_add(1));
+        self.0.workers.ring();
     }
 
     /// Wakes every listener, also those of other processes if there is a way to reach them.
@@ -107,7 +115,13 @@ impl Wake {
 
     /// Starts to listen. A ring after this call is heard, even if it comes before the wait.
     pub fn listen(&self) -> WakeListener {
-        WakeListener { rings: self.0.rings.subscribe(), inner: self.0.clone(), armed: false }
+        WakeListener {
+            rings: self.0.rings.subscribe(),
+            waiter: Waiter::new(),
+            has_turn: false,
+            inner: self.0.clone(),
+            armed: false,
+        }
     }
 
     /// Sets a function that is called whenever a listener starts to wait for other processes.
@@ -138,6 +152,9 @@ impl Wake {
 #[derive(Debug)]
 pub struct WakeListener {
     rings: watch::Receiver<u64>,
+    waiter: Arc<Waiter>,
+    /// It was woken in its turn and has not looked yet.
+    has_turn: bool,
     inner: Arc<Inner>,
     armed: bool,
 }
@@ -170,10 +187,24 @@ impl WakeListener {
             std::future::pending::<()>().await;
         }
     }
+
+    /// Waits until it is this worker's turn to look. Afterwards it must call [`WakeListener::looked`].
+    pub(crate) async fn heard_in_turn(&mut self) {
+        self.inner.workers.wait(&self.waiter).await;
+        self.has_turn = true;
+    }
+
+    /// Ends the turn. If something may be left for others, the next one gets it.
+    pub(crate) fn looked(&mut self, may_be_more: bool) {
+        if std::mem::take(&mut self.has_turn) && may_be_more {
+            self.inner.workers.pass();
+        }
+    }
 }
 
 impl Drop for WakeListener {
     fn drop(&mut self) {
+        self.looked(true);
         self.disarm();
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::WorkerOptions;
-use postroom::queue::State;
+use postroom::queue::{Queue, State, Topics};
 use tokio::time::Instant;
 
 use crate::case::{Verdict, cases};
@@ -13,6 +13,8 @@ use crate::script::Script;
 cases! { wake:
     worker a_new_message_ends_the_wait_at_once ["SQM-13.2"];
     worker a_message_is_handled_when_it_is_due ["OBX-012", "IBX-023", "API-1.5.2"];
+    worker a_lone_message_makes_one_worker_look [];
+    worker a_message_reaches_the_worker_that_wants_it [];
     worker an_idle_worker_looks_less_and_less_often ["OBX-103", "IBX-124"];
     sqlite a_message_of_another_connection_is_found ["OBX-083", "IBX-105", "SQM-13.2"];
 }
@@ -47,6 +49,51 @@ async fn a_message_is_handled_when_it_is_due<B: Testable>(stage: &Stage<B>) -> V
         stage.advance(HOUR);
         eventually("it is handled", || async move { Ok(side.state(seq).await? == State::Done) }).await?;
         worker.stop().await?;
+    }
+    Ok(())
+}
+
+/// How often workers have claimed from a queue.
+fn claims<B: Testable>(stage: &Stage<B>, queue: Queue) -> usize {
+    let lines = stage.setup.logs.saying("messages claimed");
+    lines.iter().filter(|line| line.field("queue") == Some(queue.as_str())).count()
+}
+
+async fn a_lone_message_makes_one_worker_look<B: Testable>(stage: &Stage<B>) -> Verdict {
+    const MESSAGES: usize = 20;
+    stage.setup.logs.listen();
+    for side in stage.sides() {
+        let workers = [(); 8].map(|()| stage.work(side.queue, &Script::succeed(), asleep()));
+        eventually("all have looked", || async { Ok(claims(stage, side.queue) >= workers.len()) }).await?;
+        let before = claims(stage, side.queue);
+        for n in 1..=MESSAGES {
+            side.add("a").await?;
+            eventually("it is handled", || async move { Ok(side.verbs().stats().await?.done == n as u64) }).await?;
+        }
+        let looked = claims(stage, side.queue) - before;
+        // The one that got it looks for more, and may get the next one before the one that is woken for it.
+        let most = MESSAGES * 6 + 2 * workers.len();
+        assert!(looked <= most, "{looked} claims for {MESSAGES} messages and {} workers", workers.len());
+        for worker in workers {
+            worker.stop().await?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_message_reaches_the_worker_that_wants_it<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for side in stage.sides() {
+        let mut workers = Vec::new();
+        for others in [["b", "c"], ["a", "c"], ["a", "b"]] {
+            workers.push(stage.work(side.queue, &Script::succeed(), asleep().leave(&Topics::only(others)?)));
+        }
+        for (n, topic) in (1..).zip(["a", "b", "c", "c", "a", "b"]) {
+            side.add(topic).await?;
+            eventually("it is handled", || async move { Ok(side.verbs().stats().await?.done == n) }).await?;
+        }
+        for worker in workers {
+            worker.stop().await?;
+        }
     }
     Ok(())
 }

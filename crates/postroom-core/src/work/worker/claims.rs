@@ -281,6 +281,7 @@ impl Loop {
         match target {
             Target::WholeQueue => {
                 (self.quiet, self.full) = (None, false);
+                self.listener.looked(true);
                 self.wait(None);
             }
             // They are found again by a claim from the whole queue.
@@ -303,6 +304,8 @@ impl Loop {
         }
         self.quiet = None;
         self.full = turn.found >= Some(self.options.batch);
+        // If it wanted everything and got less than it asked for, there is nothing left for others.
+        self.listener.looked(self.full || topics.is_some());
         let took = asked.elapsed();
         // Places may have been left out.
         let is_passing = topics != self.options.topics;

@@ -162,7 +162,7 @@ impl Loop {
                 Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
                 Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => ended.map_err(broken)?,
-                () = self.listener.heard(), if waiting => self.look_now(),
+                () = self.listener.heard_in_turn(), if waiting => self.woken(),
                 () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_if_changed(),
                 Some(()) = OptionFuture::from(other_at.map(|at| tokio::time::sleep_until(at.into()))) => {}
                 _ = renewal.tick(), if !self.flights.is_empty() => self.renew(),
@@ -184,6 +184,14 @@ impl Loop {
 
     fn is_empty(&self) -> bool {
         self.flights.is_empty() && self.settling.is_empty() && self.claiming.is_empty() && self.reports.is_empty()
+    }
+
+    fn woken(&mut self) {
+        self.look_now();
+        if self.look_at > monotonic() {
+            // Another one can look earlier.
+            self.listener.looked(true);
+        }
     }
 
     pub(super) fn look_now(&mut self) {
