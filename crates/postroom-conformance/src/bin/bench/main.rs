@@ -84,7 +84,7 @@ const FULL: Sizes = Sizes {
     done_rows: 5_000_000,
     pending_rows: 1_000_000,
     memory_rows: 1_000_000,
-    passing: 150_000,
+    passing: 200_000,
     idle_stores: 500,
     idle_databases: 50,
     idle_seconds: 20.0,

@@ -4,7 +4,9 @@
 mod claim;
 mod drain;
 mod enqueue;
+mod handlers;
 mod latency;
+mod log;
 mod mariadb;
 mod postgres;
 mod snapshot;
@@ -14,12 +16,15 @@ use std::future::Future;
 use std::sync::Arc;
 
 use postroom::handler::Backend;
-use postroom::{NewMessage, Outbox};
+use postroom::{Ctx, HandlerError, NewMessage, Outbox};
 use postroom_testbed::{Engine, Mode, Server};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{Report, Sizes, payload};
+use crate::{Report, Sizes};
+
+/// How much is enqueued at once.
+const STEP_BYTES: usize = 8 << 20;
 
 /// A database to measure on.
 pub(crate) trait Bed: Backend {
@@ -33,6 +38,9 @@ pub(crate) trait Bed: Backend {
 
     /// Writes out what earlier cases left behind, so that it does not disturb the next.
     fn calm_down(url: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// What a handler writes, in its transaction.
+    fn effect(ctx: &mut Ctx<Self>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
     /// Makes every row of that store's outbox done, and tidies up behind it.
     fn finish_all(url: &str, name: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
@@ -62,6 +70,14 @@ pub(crate) trait Raw: Sized + Send + 'static {
     /// Claims up to `batch` rows and reads what a handler would need.
     fn claim(&mut self, batch: i64) -> impl Future<Output = anyhow::Result<Vec<(i64, String)>>> + Send;
     fn ack(&mut self, rows: &[(i64, String)]) -> impl Future<Output = anyhow::Result<()>> + Send;
+    /// Begins a transaction that sees everything as it is now, and keeps it open.
+    fn hold_snapshot(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
+    /// How many bytes the server has written to its log.
+    fn log_position(&mut self) -> impl Future<Output = anyhow::Result<i64>> + Send;
+    /// An empty table for what handlers write.
+    fn empty_effects(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
+    /// Handles one message: its effect and its ack in one transaction.
+    fn handle(&mut self, seq: i64) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
 pub(crate) async fn run<B: Bed>(
@@ -89,11 +105,17 @@ pub(crate) async fn run<B: Bed>(
     if wants("e") {
         claim::run::<B>(&url, sizes, report).await?;
     }
+    if wants("h") {
+        handlers::run::<B>(&url, sizes, report).await?;
+    }
     if wants("n") {
         crate::beside::run::<B>(async |name: &str| B::open(&url, name).await, sizes, report).await?;
     }
-    if wants("f") && B::ENGINE == Engine::Postgres {
-        snapshot::run(&url, sizes, report).await?;
+    if wants("g") {
+        log::run::<B>(&url, report).await?;
+    }
+    if wants("f") {
+        snapshot::run::<B>(&url, sizes, report).await?;
     }
     if wants("t") && B::ENGINE == Engine::Postgres {
         let pid = server.pid().map(|pid| pid.as_raw_nonzero().get()).unwrap_or_default();
@@ -103,17 +125,18 @@ pub(crate) async fn run<B: Bed>(
     Ok(())
 }
 
-async fn fill<B: Bed>(store: &B::Store, messages: usize) -> anyhow::Result<()> {
-    let outbox = Outbox::new(store.clone());
-    let mut left = messages;
+/// Enqueues messages with payloads of that size.
+async fn fill<B: Bed>(store: &B::Store, messages: usize, bytes: usize) -> anyhow::Result<()> {
+    let (outbox, payload) = (Outbox::new(store.clone()), "x".repeat(bytes));
+    let (mut left, most) = (messages, (STEP_BYTES / bytes).clamp(1, 20_000));
     while left > 0 {
-        let step = left.min(20_000);
-        outbox.enqueue_many((0..step).map(|_| NewMessage::new("bench", payload()))).await?;
+        let step = left.min(most);
+        outbox.enqueue_many((0..step).map(|_| NewMessage::new("bench", payload.as_str()))).await?;
         left -= step;
     }
     Ok(())
 }
 
-fn raw_rows(rows: usize) -> Vec<(Uuid, String)> {
-    (0..rows).map(|_| (Uuid::now_v7(), payload())).collect()
+fn raw_rows(rows: usize, bytes: usize) -> Vec<(Uuid, String)> {
+    (0..rows).map(|_| (Uuid::now_v7(), "x".repeat(bytes))).collect()
 }

@@ -7,7 +7,7 @@ use postroom::message::OwnerToken;
 
 use super::{Bed, fill};
 use crate::measure::percentile;
-use crate::{Report, Sizes};
+use crate::{PAYLOAD_BYTES, Report, Sizes};
 
 const FEW: usize = 1_000;
 const ROUNDS: usize = 200;
@@ -26,10 +26,10 @@ pub(crate) async fn run<B: Bed>(url: &str, sizes: Sizes, report: &mut Report) ->
 async fn claim_time<B: Bed>(url: &str, name: &str, done: usize, pending: usize) -> anyhow::Result<f64> {
     let store = B::open(url, name).await?;
     if done > 0 {
-        fill::<B>(&store, done).await?;
+        fill::<B>(&store, done, PAYLOAD_BYTES).await?;
         B::finish_all(url, name).await?;
     }
-    fill::<B>(&store, pending).await?;
+    fill::<B>(&store, pending, PAYLOAD_BYTES).await?;
     B::calm_down(url).await?;
     let queue = Outbox::new(store.clone()).queue().clone();
     let mut times = Vec::new();
@@ -40,7 +40,7 @@ async fn claim_time<B: Bed>(url: &str, name: &str, done: usize, pending: usize) 
         anyhow::ensure!(claimed.len() == 50, "{} rows were claimed, not 50", claimed.len());
         let acked = queue.ack(claimed.into_iter().map(|claimed| claimed.lease)).await?;
         anyhow::ensure!(acked.lost == 0, "a lease was lost");
-        fill::<B>(&store, 50).await?;
+        fill::<B>(&store, 50, PAYLOAD_BYTES).await?;
     }
     Ok(percentile(&times, 50))
 }

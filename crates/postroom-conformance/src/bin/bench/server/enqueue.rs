@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::{Bed, Raw, raw_rows};
 use crate::measure::{best, per_second, rate};
-use crate::{Report, Sizes, payload};
+use crate::{PAYLOAD_BYTES, Report, Sizes, payload};
 
 const CONNECTIONS: usize = 16;
 
@@ -60,7 +60,7 @@ pub(crate) async fn batch<B: Bed>(url: &str, sizes: Sizes, report: &mut Report) 
         ours.push(rate(sizes.messages, enqueue).await?);
         let mut raw = B::Raw::connect(url).await?;
         raw.empty_table().await?;
-        let rows = raw_rows(sizes.messages);
+        let rows = raw_rows(sizes.messages, PAYLOAD_BYTES);
         raws.push(rate(sizes.messages, raw.insert_many(rows)).await?);
     }
     report.rate("b: one batch", "messages/s", best(&ours), best(&raws));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use postroom::mysql::{MySql, MySqlOptions, MySqlStore};
+use postroom::{Ctx, HandlerError};
 use postroom_testbed::Engine;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, QueryBuilder};
 use tokio::sync::Notify;
@@ -26,6 +27,10 @@ const CLAIM: &str = "SELECT seq, payload FROM raw WHERE state = 0 AND due <= 2
     ORDER BY due, seq LIMIT ? FOR UPDATE SKIP LOCKED";
 const TAKE: &str = "UPDATE raw SET state = 1, lease_until = 30000000 WHERE seq IN (";
 const ACK: &str = "UPDATE raw SET state = 2, lease_until = NULL WHERE state = 1 AND seq IN (";
+const ACK_ONE: &str = "UPDATE raw SET state = 2, lease_until = NULL WHERE state = 1 AND seq = ?";
+const EFFECTS: &str = "DROP TABLE IF EXISTS postroom.effects;
+    CREATE TABLE postroom.effects (seq BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, what TEXT NOT NULL)";
+const EFFECT: &str = "INSERT INTO postroom.effects (what) VALUES ('reserved')";
 /// The number of pages that are not written to the disk yet.
 const DIRTY: &str = "SELECT variable_value FROM information_schema.global_status
     WHERE variable_name = 'Innodb_buffer_pool_pages_dirty'";
@@ -54,6 +59,11 @@ impl Bed for MySql {
         }
         sqlx::raw_sql("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT").execute(&mut conn).await?;
         Ok(conn.close().await?)
+    }
+
+    async fn effect(ctx: &mut Ctx<Self>) -> Result<(), HandlerError> {
+        sqlx::query(EFFECT).execute(ctx.tx().await?).await?;
+        Ok(())
     }
 
     async fn finish_all(url: &str, name: &str) -> anyhow::Result<()> {
@@ -87,7 +97,7 @@ impl Raw {
 }
 
 impl super::Raw for Raw {
-    const STATEMENTS: &'static [&'static str] = &[SCHEMA, INSERT, INSERT_MANY, CLAIM, TAKE, ACK];
+    const STATEMENTS: &'static [&'static str] = &[SCHEMA, INSERT, INSERT_MANY, CLAIM, TAKE, ACK, ACK_ONE, EFFECT];
     const TELLS_OTHERS: bool = false;
     type News = Arc<Notify>;
 
@@ -147,5 +157,30 @@ impl super::Raw for Raw {
 
     async fn ack(&mut self, rows: &[(i64, String)]) -> anyhow::Result<()> {
         self.list(ACK, rows).await
+    }
+
+    async fn hold_snapshot(&mut self) -> anyhow::Result<()> {
+        let begin = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+            START TRANSACTION WITH CONSISTENT SNAPSHOT";
+        sqlx::raw_sql(begin).execute(&mut self.0).await?;
+        Ok(())
+    }
+
+    async fn log_position(&mut self) -> anyhow::Result<i64> {
+        let position = "SELECT variable_value FROM information_schema.global_status
+            WHERE variable_name = 'Innodb_lsn_current'";
+        Ok(sqlx::query_scalar::<_, String>(position).fetch_one(&mut self.0).await?.parse()?)
+    }
+
+    async fn empty_effects(&mut self) -> anyhow::Result<()> {
+        sqlx::raw_sql(EFFECTS).execute(&mut self.0).await?;
+        Ok(())
+    }
+
+    async fn handle(&mut self, seq: i64) -> anyhow::Result<()> {
+        let mut tx = self.0.begin().await?;
+        sqlx::query(EFFECT).execute(&mut *tx).await?;
+        sqlx::query(ACK_ONE).bind(seq).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use postroom::postgres::{Postgres, PostgresOptions, PostgresStore};
 use postroom::sql::TableNames;
+use postroom::{Ctx, HandlerError};
 use postroom_testbed::Engine;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -30,6 +31,10 @@ const CLAIM: &str = "WITH line AS MATERIALIZED (
     UPDATE raw SET state = 1, lease_until = 30000000 FROM line WHERE raw.seq = line.seq
     RETURNING raw.seq, raw.payload";
 const ACK: &str = "UPDATE raw SET state = 2, lease_until = NULL WHERE seq = ANY ($1) AND state = 1";
+const ACK_ONE: &str = "UPDATE raw SET state = 2, lease_until = NULL WHERE seq = $1 AND state = 1";
+const EFFECTS: &str = "DROP TABLE IF EXISTS public.effects;
+    CREATE TABLE public.effects (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text NOT NULL)";
+const EFFECT: &str = "INSERT INTO public.effects (what) VALUES ('reserved')";
 const NOTIFY: &str = "SELECT pg_notify('raw', '')";
 
 impl Bed for Postgres {
@@ -46,6 +51,11 @@ impl Bed for Postgres {
         let mut conn = PgConnection::connect(url).await?;
         sqlx::raw_sql("CHECKPOINT").execute(&mut conn).await?;
         Ok(conn.close().await?)
+    }
+
+    async fn effect(ctx: &mut Ctx<Self>) -> Result<(), HandlerError> {
+        sqlx::query(EFFECT).execute(ctx.tx().await?).await?;
+        Ok(())
     }
 
     async fn finish_all(url: &str, name: &str) -> anyhow::Result<()> {
@@ -67,7 +77,7 @@ impl Bed for Postgres {
 pub(crate) struct Raw(PgConnection);
 
 impl super::Raw for Raw {
-    const STATEMENTS: &'static [&'static str] = &[SCHEMA, INSERT, INSERT_MANY, CLAIM, ACK, NOTIFY];
+    const STATEMENTS: &'static [&'static str] = &[SCHEMA, INSERT, INSERT_MANY, CLAIM, ACK, ACK_ONE, EFFECT, NOTIFY];
     const TELLS_OTHERS: bool = true;
     type News = PgListener;
 
@@ -118,5 +128,28 @@ impl super::Raw for Raw {
         let seqs: Vec<i64> = rows.iter().map(|(seq, _)| *seq).collect();
         sqlx::query(ACK).bind(seqs).execute(&mut self.0).await?;
         Ok(())
+    }
+
+    async fn hold_snapshot(&mut self) -> anyhow::Result<()> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class";
+        sqlx::raw_sql(begin).execute(&mut self.0).await?;
+        Ok(())
+    }
+
+    async fn log_position(&mut self) -> anyhow::Result<i64> {
+        let position = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint";
+        Ok(sqlx::query_scalar(position).fetch_one(&mut self.0).await?)
+    }
+
+    async fn empty_effects(&mut self) -> anyhow::Result<()> {
+        sqlx::raw_sql(EFFECTS).execute(&mut self.0).await?;
+        Ok(())
+    }
+
+    async fn handle(&mut self, seq: i64) -> anyhow::Result<()> {
+        let mut tx = self.0.begin().await?;
+        sqlx::query(EFFECT).execute(&mut *tx).await?;
+        sqlx::query(ACK_ONE).bind(seq).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
     }
 }

@@ -3,24 +3,22 @@
 use std::time::{Duration, Instant};
 
 use postroom::message::OwnerToken;
-use postroom::postgres::Postgres;
 use postroom::{NewMessage, Outbox};
-use sqlx::{Connection, PgConnection};
 
-use super::Bed;
+use super::{Bed, Raw};
 use crate::measure::percentile;
 use crate::{Report, Sizes, payload};
 
 const BATCH: usize = 100;
 const LEASE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn run(url: &str, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn run<B: Bed>(url: &str, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
     let rounds = sizes.passing / BATCH;
-    let free = pass(url, "f_free", rounds).await?;
-    let mut pin = PgConnection::connect(url).await?;
-    sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").execute(&mut pin).await?;
-    let pinned = pass(url, "f_pinned", rounds).await?;
-    pin.close().await?;
+    let free = pass::<B>(url, "f_free", rounds).await?;
+    let mut pin = B::Raw::connect(url).await?;
+    pin.hold_snapshot().await?;
+    let pinned = pass::<B>(url, "f_pinned", rounds).await?;
+    drop(pin);
     for (name, percent) in [("p50", 50), ("p99", 99)] {
         let case = format!("f: claim of 100 while {} pass, snapshot held, {name}", sizes.passing);
         report.cost(&case, "µs", percentile(&pinned, percent), percentile(&free, percent));
@@ -29,8 +27,8 @@ pub(crate) async fn run(url: &str, sizes: Sizes, report: &mut Report) -> anyhow:
 }
 
 /// Enqueues, claims and acknowledges; says how long each claim took.
-async fn pass(url: &str, name: &str, rounds: usize) -> anyhow::Result<Vec<f64>> {
-    let outbox = Outbox::new(Postgres::open(url, name).await?);
+async fn pass<B: Bed>(url: &str, name: &str, rounds: usize) -> anyhow::Result<Vec<f64>> {
+    let outbox = Outbox::new(B::open(url, name).await?);
     let mut times = Vec::new();
     for _ in 0..rounds {
         outbox.enqueue_many((0..BATCH).map(|_| NewMessage::new("bench", payload()))).await?;
