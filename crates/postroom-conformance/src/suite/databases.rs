@@ -19,6 +19,7 @@ mod large;
 mod locked;
 mod migrate;
 mod moves;
+mod open_elsewhere;
 mod outage;
 mod own_tx;
 mod plans;
@@ -56,6 +57,7 @@ fn on_servers() -> Vec<Case> {
         plans::CASES,
         trips::CASES,
         moves::CASES,
+        open_elsewhere::CASES,
         upkeep::CASES,
         procedures::CASES,
         sessions::CASES,
