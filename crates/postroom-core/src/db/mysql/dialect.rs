@@ -158,7 +158,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  SELECT * FROM (SELECT visible_at AS at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?5 AND {among}
                                 ORDER BY visible_at, seq LIMIT 1) AS front
                  UNION ALL
-                 SELECT * FROM (SELECT e.until AS at FROM {leases} WHERE {held_of} IS NOT NULL
+                 SELECT * FROM (SELECT e.until AS at FROM {leases} WHERE e.until >= ?13 AND {held_of} IS NOT NULL
                                 ORDER BY e.until LIMIT 1) AS held) AS waiting",
         suspects_next: "SELECT t.suspect_at FROM {suspects} WHERE t.suspect_at IS NOT NULL AND {among}
              ORDER BY t.suspect_at LIMIT 1",

@@ -186,7 +186,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                  SELECT * FROM (SELECT visible_at AS at FROM {t}_line
                                 WHERE crashes = 0 AND visible_at >= ?5 AND {among}
                                 ORDER BY visible_at, seq LIMIT 1) AS front
-                 UNION ALL SELECT min(until) FROM {t}_lease) AS waiting",
+                 UNION ALL SELECT min(until) FROM {t}_lease WHERE until >= ?13) AS waiting",
         suspects_next: "SELECT visible_at FROM {t}_line WHERE crashes > 0 AND {among} ORDER BY visible_at, seq LIMIT 1",
         ack: "WITH gone AS (
                  DELETE FROM {t}_held WHERE seq = ?1::bigint AND {fence} AND {durable} IS NOT NULL

@@ -96,7 +96,10 @@ impl SqlVerbs {
             Claim::Front { front, .. } if request.topics.is_none() => &front.next,
             _ => &statements.topics_next,
         };
-        let next = next.with(self.claim_values(request, now, taken.rest.into()));
+        let mut values = self.claim_values(request, now, taken.rest.into());
+        // Leases that ran out before this are found by the next look.
+        values.push(int(self.scan_start(queue).begin(monotonic()).leased.as_micros()));
+        let next = next.with(values);
         let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(Claims { claimed: Vec::new(), next_at: next.map(Timestamp::from_micros), reaped })
     }
