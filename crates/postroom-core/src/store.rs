@@ -133,6 +133,11 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// dismissed, or seen and not seen again since. Rows in other states are never deleted.
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
+    /// Drops the payloads of about `limit` more messages of the inbox that were done longer ago than `retention`.
+    /// Returns how many payloads were dropped, or `None` if there are no such messages. Their keys, hashes and answers
+    /// stay. Payloads of up to 1 kB stay too.
+    fn drop_payloads(&self, retention: Duration, limit: usize) -> BoxFuture<'_, Result<Option<u64>>>;
+
     #[doc(hidden)]
     /// Applies an operator's change and adds its entry to the audit trail, in one transaction.
     fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>>;

@@ -112,6 +112,7 @@ pub(crate) struct Retention {
     pub(crate) dismissed: Duration,
     /// `None`: as long as done messages of the inbox.
     pub(crate) seen: Option<Duration>,
+    pub(crate) payloads: Duration,
     pub(crate) every: Duration,
 }
 
@@ -120,6 +121,7 @@ impl Retention {
     pub(crate) fn kept(&self) -> postroom::worker::Retention {
         let kept = postroom::worker::Retention::default().outbox_done(self.outbox).inbox_done(self.inbox);
         let kept = kept.dead(self.dead).expired(self.expired).dismissed(Some(self.dismissed));
+        let kept = kept.inbox_payloads(Some(self.payloads));
         self.seen.into_iter().fold(kept, postroom::worker::Retention::seen)
     }
 }

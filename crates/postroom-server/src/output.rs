@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use crate::duration;
 
+/// What is shown instead of a payload that the inbox no longer keeps.
+pub(crate) const PAYLOAD_DROPPED: &str = "dropped, because the message was done long ago";
+
 /// Prints one line of text. Unlike `println!`, it does not panic when the reader is gone.
 pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
     // One write, so that the lines of concurrent tasks do not mix.

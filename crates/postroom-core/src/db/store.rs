@@ -103,6 +103,9 @@ macro_rules! sql_store {
                 write fn purge(queue: Queue, state: State, retention: Duration, limit: usize) -> u64 {
                     verbs.purge(session, *queue, *state, now.minus(*retention), *limit)
                 }
+                write fn drop_payloads(retention: Duration, limit: usize) -> Option<u64> {
+                    verbs.drop_payloads(session, now.minus(*retention), *limit)
+                }
                 ring(queue) fn change(queue: Queue, change: Operation, deed: Deed) -> u64 {
                     verbs.change(session, *queue, change, deed, now)
                 }

@@ -281,6 +281,18 @@ impl WorkQueue {
         Ok(purged)
     }
 
+    /// Drops the payloads of some more messages of the inbox that were done longer than `retention` ago, for about
+    /// `limit` messages. Returns how many payloads were dropped, or `None` if there are no such messages.
+    ///
+    /// The inbox still recognises these messages, and answers duplicates as before. Payloads of up to 1 kB stay.
+    pub async fn drop_payloads(&self, retention: Duration, limit: usize) -> Result<Option<u64>> {
+        if self.queue == Queue::Outbox {
+            return Err(Error::invalid("only the inbox drops payloads: a message of the outbox may be redriven"));
+        }
+        let limit = at_least_one(limit)?;
+        self.store.drop_payloads(retention, limit).instrument(telemetry::verb_span("drop_payloads", self.named())).await
+    }
+
     /// Counts the waiting messages and those in progress in the outbox, or all messages in the inbox, and updates the
     /// metrics. The worker that does the maintenance does this too. The size of a large inbox is estimated.
     pub async fn measure(&self) -> Result<()> {

@@ -74,6 +74,8 @@ pub struct Message {
     pub topic: String,
     /// Its content, byte for byte as it was given.
     pub payload: String,
+    /// Whether the payload was dropped because the message was done long ago. Then `payload` is empty.
+    pub payload_dropped: bool,
     /// Named values beside the payload.
     pub headers: Headers,
     /// Links it to what caused it.

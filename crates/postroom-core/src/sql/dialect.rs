@@ -185,6 +185,9 @@ statements! {
         /// Removes a mark that was added at the given time.
         mark_remove,
         marks_purge,
+        /// When the last of a few more messages was done whose payloads can be dropped.
+        payloads_until,
+        payloads_drop,
     }
 }
 
@@ -298,6 +301,8 @@ pub(crate) struct Statements {
     pub(crate) schema_drop: String,
     pub(crate) schema_read: SqlTemplate,
     pub(crate) maintenance_take: SqlTemplate,
+    pub(crate) payloads_from: SqlTemplate,
+    pub(crate) payloads_dropped: SqlTemplate,
     pub(crate) outbox: QueueStatements,
     pub(crate) inbox: QueueStatements,
     pub(crate) insert_many: InsertMany<SqlTemplate>,
@@ -319,6 +324,8 @@ impl Statements {
             schema_drop: named(dialect.schema_drop.unwrap_or_default(), tables),
             schema_read: outbox.one(shared::SCHEMA_READ),
             maintenance_take: outbox.one(shared::MAINTENANCE_TAKE),
+            payloads_from: outbox.one(shared::PAYLOADS_FROM),
+            payloads_dropped: outbox.one(shared::PAYLOADS_DROPPED),
             outbox: QueueStatements::new(dialect, Queue::Outbox, &outbox),
             inbox: QueueStatements::new(dialect, Queue::Inbox, &inbox),
             insert_many: dialect.insert_many.map(|sql| outbox.one(sql)),

@@ -9,6 +9,8 @@ use crate::sql::questions::QuestionSql;
 pub(crate) const WORDS: &[(&str, &str)] = &[
     ("error", "substr(last_error, 1, {error_chars})"),
     ("bytes", "octet_length(payload)"),
+    // To drop a smaller payload would cost more than it saves.
+    ("large", "{bytes} > 1024"),
     // The number of a failure.
     ("no", "no"),
     ("by_number", " IN ({list|?|, })"),
@@ -49,6 +51,10 @@ pub(crate) const SCHEMA_READ: &str = "SELECT version, coalesce((
 /// Takes the maintenance for an interval. If one row changed, this worker has it.
 pub(crate) const MAINTENANCE_TAKE: &str = "UPDATE {s}postroom_schema SET maintained_at = ?3
      WHERE outbox = ?1 AND inbox = ?2 AND (maintained_at <= ?4 OR maintained_at > ?5)";
+/// Payloads of messages of the inbox that were done until then have been dropped, unless they are small.
+pub(crate) const PAYLOADS_FROM: &str = "SELECT payloads_from FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2";
+pub(crate) const PAYLOADS_DROPPED: &str =
+    "UPDATE {s}postroom_schema SET payloads_from = ?3 WHERE outbox = ?1 AND inbox = ?2";
 /// A row of the outbox, by its own id or by its message's id.
 pub(crate) const OUTBOX_BY_MESSAGE: &str = "SELECT {record} FROM {v} WHERE id = ?1
      UNION ALL SELECT {record} FROM {v} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq";
@@ -158,6 +164,13 @@ pub(crate) const INBOX: InboxSql = InboxSql {
     marks_purge: "DELETE FROM {t}_marks WHERE (source, message_id, handler) IN
              (SELECT source, message_id, handler FROM {t}_marks
               WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3)",
+    payloads_until: "SELECT max(at) FROM (
+             SELECT at, sum(to_seq - from_seq + 1) OVER (ORDER BY at, from_seq) - (to_seq - from_seq + 1) AS earlier
+             FROM (SELECT at, from_seq, to_seq FROM {t}_done WHERE at > ?1 AND at <= ?2 ORDER BY at LIMIT ?3) AS next
+         ) AS counted WHERE earlier < ?3",
+    payloads_drop: "UPDATE {t} SET payload = NULL WHERE {large} AND seq IN (
+             SELECT m.seq FROM {t}_done AS d CROSS JOIN {t} AS m
+             WHERE d.at > ?1 AND d.at <= ?2 AND m.seq BETWEEN d.from_seq AND d.to_seq)",
 };
 
 pub(crate) const QUESTIONS: QuestionSql = QuestionSql {

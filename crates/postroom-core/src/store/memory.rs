@@ -228,6 +228,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn drop_payloads(&self, retention: Duration, limit: usize) -> BoxFuture<'_, Result<Option<u64>>> {
+        self.run_by(move |tables, now, doubt| Ok(tables.inbox.drop_payloads(doubt.early(now).minus(retention), limit)))
+    }
+
     fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
         self.run_by(move |tables, now, doubt| Ok(tables.of(queue).change(&change, deed, now, doubt.early(now))))
     }

@@ -142,7 +142,7 @@ impl Story {
             ("attempts", Some(self.attempts())),
             ("last error", owned(record.last_error())),
             ("headers", message.filter(|message| !message.headers.is_empty()).map(|message| self.headers(message))),
-            ("payload", message.map(|message| self.text(&message.payload))),
+            ("payload", message.map(|message| self.payload(message))),
             ("response", record.response().map(|response| self.text(response))),
         ];
         facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
@@ -189,6 +189,10 @@ impl Story {
         told.collect::<Vec<_>>().join(", ")
     }
 
+    fn payload(&self, message: &Message) -> String {
+        if message.payload_dropped { output::PAYLOAD_DROPPED.to_owned() } else { self.text(&message.payload) }
+    }
+
     fn text(&self, text: &str) -> String {
         if self.open { text.to_owned() } else { output::count(text.len() as u64, "byte") }
     }
@@ -208,6 +212,7 @@ fn describe(message: &Message, open: bool, story: &mut Value) {
     story["due_at"] = json!(message.due_at.map(|due| due.to_string()));
     story["max_attempts"] = json!(message.max_attempts);
     story["payload_bytes"] = json!(message.payload.len());
+    story["payload_dropped"] = json!(message.payload_dropped);
     story["header_names"] = json!(message.headers.keys().collect::<Vec<_>>());
     if open {
         story["payload"] = json!(message.payload);

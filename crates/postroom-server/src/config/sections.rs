@@ -211,6 +211,7 @@ fn retention(mut section: Section<'_>) -> (Retention, At) {
         expired: section.span("expired", MINUTE..=100 * YEAR),
         dismissed: section.span("dismissed", MINUTE..=100 * YEAR).unwrap_or(30 * DAY),
         seen: section.span("seen", MINUTE..=100 * YEAR),
+        payloads: section.span("payloads", MINUTE..=100 * YEAR).unwrap_or(7 * DAY),
         every: section.span("every", SECOND..=YEAR).unwrap_or(5 * MINUTE),
     };
     // After the shortest of these, the inbox no longer recognises a duplicate.

@@ -8,7 +8,7 @@ use postroom::worker::Retention;
 use postroom::{ErrorKind, WorkerOptions};
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Draft, Harness, LEASE, Side, Stage, Testable, eventually};
+use crate::harness::{Draft, Harness, LEASE, Side, Stage, Testable, eventually, readable};
 use crate::script::Script;
 
 cases! { retention:
@@ -18,10 +18,12 @@ cases! { retention:
     both what_was_seen_again_is_kept ["IBX-100"];
     both a_dead_message_past_its_time_to_live_becomes_expired ["SQM-3.4.5"];
     both at_most_so_many_dead_messages_expire [];
+    both payloads_of_done_messages_are_dropped_before_their_keys ["IBX-100"];
     worker a_worker_deletes_what_it_was_told_to_and_keeps_the_rest [
         "IBX-098", "IBX-100", "SQM-6.1.1", "SQM-6.2", "SQM-6.4.1"];
     worker a_worker_keeps_dead_letters_unless_told_otherwise ["IBX-099"];
     worker a_worker_expires_dead_messages_past_their_time_to_live ["SQM-6.1.2"];
+    worker a_worker_drops_payloads_of_the_inbox_and_keeps_those_of_the_outbox [];
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -243,5 +245,71 @@ async fn a_worker_expires_dead_messages_past_their_time_to_live<B: Testable>(sta
         eventually("the worker expires it", is_so).await?;
         worker.stop().await?;
     }
+    Ok(())
+}
+
+/// A message with that payload that is done, and its number.
+async fn done(side: &Side<'_>, payload: &str) -> anyhow::Result<(Draft, i64)> {
+    let draft = Draft::new("a").payload(payload);
+    side.put(&draft).await?;
+    let lease = side.claim_one().await?;
+    let seq = lease.seq();
+    side.ack(lease).await?;
+    Ok((draft, seq))
+}
+
+/// What is stored of a payload: its length, and whether it was dropped.
+async fn stored(side: &Side<'_>, seq: i64) -> anyhow::Result<(usize, bool)> {
+    let record = side.record(seq).await?;
+    let message = readable(&record)?;
+    Ok((message.payload.len(), message.payload_dropped))
+}
+
+async fn payloads_of_done_messages_are_dropped_before_their_keys(h: &Harness) -> Verdict {
+    let (inbox, large) = (h.side(Queue::Inbox), "x".repeat(5000));
+    let (draft, first) = done(&inbox, &large).await?;
+    let (_, second) = done(&inbox, &large).await?;
+    let (_, small) = done(&inbox, &large[..1000]).await?;
+    inbox.put(&Draft::new("a").payload(&large)).await?;
+    let lease = inbox.claim_one().await?;
+    let dead = lease.seq();
+    inbox.fail(lease, "no such order").await?;
+    h.clock.advance(DAY * 2);
+    let (_, recent) = done(&inbox, &large).await?;
+    let waiting = inbox.put(&Draft::new("a").payload(&large)).await?;
+    let mut dropped = 0;
+    while let Some(more) = inbox.verbs().drop_payloads(DAY, 1).await? {
+        dropped += more;
+    }
+    assert_eq!(dropped, 2);
+    for (seq, expected) in [
+        (first, (0, true)),
+        (second, (0, true)),
+        (small, (1000, false)),
+        (dead, (5000, false)),
+        (recent, (5000, false)),
+        (waiting, (5000, false)),
+    ] {
+        assert_eq!(stored(&inbox, seq).await?, expected);
+    }
+    assert!(h.inbox.already_processed(&draft.key()?).await?, "it is recognised");
+    assert_eq!(inbox.put(&draft).await?, first, "a duplicate changes nothing");
+    assert_eq!(stored(&inbox, first).await?, (0, true));
+    let refused = h.outbox.queue().drop_payloads(DAY, 1).await;
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::InvalidInput));
+    Ok(())
+}
+
+async fn a_worker_drops_payloads_of_the_inbox_and_keeps_those_of_the_outbox<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let large = "x".repeat(5000);
+    let (outbox, inbox) = (stage.side(Queue::Outbox), stage.side(Queue::Inbox));
+    let (out, inn) = (done(&outbox, &large).await?.1, done(&inbox, &large).await?.1);
+    stage.clock.advance(DAY * 8);
+    let retention = Retention::default().outbox_done(DAY * 30);
+    let worker = stage.work(Queue::Outbox, &Script::succeed(), WorkerOptions::default().retention(retention));
+    let inbox = &inbox;
+    eventually("it is dropped", || async move { Ok(stored(inbox, inn).await? == (0, true)) }).await?;
+    worker.stop().await?;
+    assert_eq!(stored(&outbox, out).await?, (5000, false));
     Ok(())
 }

@@ -193,6 +193,11 @@ pub(crate) const MSSQL: Dialect = Dialect {
         marks_purge: "DELETE FROM {t}_marks WHERE seq IN (
                  SELECT TOP (?3) old.seq FROM {t}_marks AS old{locked_past}
                  WHERE old.handler = ?1 AND old.marked_at < ?2 ORDER BY old.marked_at)",
+        payloads_until: "SELECT MAX(processed_at) FROM (
+                 SELECT TOP (?3) processed_at FROM {t} WHERE state = 2 AND processed_at > ?1 AND processed_at <= ?2
+                 ORDER BY processed_at) AS next",
+        payloads_drop: "UPDATE {t} SET payload = NULL
+             WHERE state = 2 AND processed_at > ?1 AND processed_at <= ?2 AND {large}",
         ..shared::INBOX
     },
     accept_seen: Some(shared::ACCEPT_SEEN),

@@ -277,6 +277,11 @@ pub(crate) const MYSQL: Dialect = Dialect {
              FROM (SELECT count(*) AS n FROM (SELECT 1 AS one FROM {t} LIMIT 100000) AS seen) AS few",
         mark_put: "INSERT INTO {t}_marks (source, message_id, handler, topic, marked_at) VALUES (?1, ?2, ?3, ?4, ?5)",
         marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
+        payloads_until: "SELECT max(done_at) FROM (
+                 SELECT done_at FROM {t}_taken FORCE INDEX ({n}_taken_by) WHERE done_at > ?1 AND done_at <= ?2
+                 ORDER BY done_at LIMIT ?3) AS next",
+        payloads_drop: "UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
+             SET m.payload = NULL WHERE h.done_at > ?1 AND h.done_at <= ?2 AND {large}",
         ..shared::INBOX
     },
     // The refused insert shares a lock with those of other duplicates. Reading shares it too, so they do not deadlock.

@@ -314,6 +314,15 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         marks_purge: "DELETE FROM {t}_marks WHERE ctid = ANY (ARRAY(
                  SELECT ctid FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2
                  ORDER BY marked_at LIMIT ?3 FOR UPDATE SKIP LOCKED))",
+        payloads_until: "SELECT max(at) FROM (
+                 SELECT at, sum(to_seq - from_seq + 1) OVER (ORDER BY at, from_seq) - (to_seq - from_seq + 1) AS earlier
+                 FROM (SELECT at, from_seq, to_seq FROM {t}_done WHERE at > ?1 AND at <= ?2
+                       ORDER BY at LIMIT ?3::bigint) AS next
+             ) AS counted WHERE earlier < ?3::bigint",
+        payloads_drop: "UPDATE {t} SET payload = NULL WHERE {large} AND seq = ANY (ARRAY(
+                 SELECT m.seq FROM {t}_done AS d CROSS JOIN LATERAL (
+                     SELECT x.seq FROM {t} AS x WHERE x.seq BETWEEN d.from_seq AND d.to_seq OFFSET 0) AS m
+                 WHERE d.at > ?1 AND d.at <= ?2))",
         ..shared::INBOX
     },
     accept_seen: None,

@@ -6,6 +6,9 @@ use crate::queue::State;
 use crate::store::{Filter, Operator, Record};
 use crate::support::clock::Timestamp;
 
+/// The most bytes of a payload that is never dropped.
+const SMALL_PAYLOAD: usize = 1024;
+
 impl Table {
     pub(super) fn dismiss(&mut self, filter: &Filter, operator: &Operator, now: Timestamp) -> u64 {
         let is_meant =
@@ -42,6 +45,17 @@ impl Table {
             self.failures.remove(seq);
         }
         old.len() as u64
+    }
+
+    pub(super) fn drop_payloads(&mut self, before: Timestamp, limit: usize) -> Option<u64> {
+        let is_old = |record: &&mut Record| record.state() == State::Done && record.processed_at() <= Some(before);
+        let large = self.rows.values_mut().filter(is_old).filter_map(|record| record.message.as_mut().ok());
+        let mut dropped = 0;
+        for message in large.filter(|message| message.payload.len() > SMALL_PAYLOAD).take(limit) {
+            (message.payload, message.payload_dropped) = (String::new(), true);
+            dropped += 1;
+        }
+        (dropped > 0).then_some(dropped)
     }
 
     /// Returns rows that entered that state before that time, oldest first.

@@ -98,4 +98,25 @@ impl SqlVerbs {
         }
         Ok(purged)
     }
+
+    /// Drops the payloads of a few more messages of the inbox that were done before that time. Returns how many, or
+    /// `None` if there are no such messages. Small payloads stay, and so does what was done while the clock was wrong.
+    pub(crate) async fn drop_payloads(
+        &self,
+        session: &mut impl Session,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Option<u64>> {
+        let mut tables = [Queue::Outbox, Queue::Inbox].map(|queue| text(Some(self.tables.of(queue)))).to_vec();
+        let from = self.statements.payloads_from.with(tables.clone());
+        let from = session.query(&from, |row| row.int(0)).await?.into_iter().flatten().next().unwrap_or(0);
+        let sql = &self.statements.inbox_alone;
+        let next = vec![int(from), int(self.early(before).as_micros()), int(row_count(limit))];
+        let until = session.query(&sql.payloads_until.with(next), |row| row.int(0)).await?;
+        let Some(until) = until.into_iter().flatten().next() else { return Ok(None) };
+        let dropped = session.execute(&sql.payloads_drop.with(vec![int(from), int(until)])).await?.rows;
+        tables.push(int(until));
+        session.execute(&self.statements.payloads_dropped.with(tables)).await?;
+        Ok(Some(dropped))
+    }
 }

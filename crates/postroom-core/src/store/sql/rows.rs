@@ -128,11 +128,13 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
         Some(json) => serde_json::from_str(json)
             .map_err(|source| corrupt("headers", "not a JSON object of texts").caused_by(source))?,
     };
+    let payload = row.text(message::PAYLOAD)?;
     Ok(Message {
         origin: read_origin(row, queue, message::NEXT)?,
         kind: Kind::from_name(kind).ok_or_else(|| corrupt("kind", kind))?,
         topic: row.text(message::TOPIC)?.ok_or_else(|| corrupt("topic", "null"))?,
-        payload: row.text(message::PAYLOAD)?.ok_or_else(|| corrupt("payload", "null"))?,
+        payload_dropped: payload.is_none(),
+        payload: payload.unwrap_or_default(),
         headers,
         correlation_id: row.text(message::CORRELATION_ID)?,
         created_at: Timestamp::from_micros(number(row, message::CREATED_AT)?),

@@ -41,6 +41,9 @@ async fn tidy(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
             while queue.purge_state(state, kept, STEP_ROWS).await? == STEP_ROWS as u64 {}
         }
     }
+    if let Some(kept) = options.retention.dropped_early() {
+        while queue.sibling(Queue::Inbox).drop_payloads(kept, STEP_ROWS).await?.is_some() {}
+    }
     for queue in [Queue::Outbox, Queue::Inbox].map(|kind| queue.sibling(kind)) {
         if queue.is_time_check_due() {
             queue.correct_times().await?;

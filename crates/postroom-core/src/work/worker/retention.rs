@@ -16,6 +16,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// | dismissed | 30 days, in both |
 /// | seen (inbox) | as long as done messages there, since it was seen last |
 ///
+/// Payloads of more than 1 kB of done messages in the inbox are dropped after 7 days. Key, hash and answer stay.
+///
 /// The inbox recognises a duplicate while it keeps the message, so keep it for longer than any sender retries.
 ///
 /// ```
@@ -36,6 +38,8 @@ pub struct Retention {
     dismissed: Option<Duration>,
     /// With `None`, like done messages of the inbox.
     seen: Option<Duration>,
+    /// With `None`, as long as the messages.
+    inbox_payloads: Option<Duration>,
 }
 
 impl Default for Retention {
@@ -47,6 +51,7 @@ impl Default for Retention {
             expired: None,
             dismissed: Some(30 * DAY),
             seen: None,
+            inbox_payloads: Some(7 * DAY),
         }
     }
 }
@@ -54,7 +59,11 @@ impl Default for Retention {
 impl Retention {
     /// Keeps everything forever.
     pub fn for_ever() -> Self {
-        Self { dismissed: None, ..Self::default().outbox_done(Duration::MAX).inbox_done(Duration::MAX) }
+        Self {
+            dismissed: None,
+            inbox_payloads: None,
+            ..Self::default().outbox_done(Duration::MAX).inbox_done(Duration::MAX)
+        }
     }
 
     crate::setters! {
@@ -78,6 +87,11 @@ impl Retention {
         /// Sets how long messages of the inbox are kept that were only seen, from when they were last seen; by default
         /// as long as done ones.
         pub fn seen(mut self, kept: Duration) { self.seen = Some(kept); }
+
+        /// Sets how long the payloads of done messages of the inbox are kept; 7 days by default. `None` means as long
+        /// as the message. Payloads of up to 1 kB are kept as long as the message too: to drop them would cost more
+        /// than it saves. The outbox keeps its payloads, so that messages can be redriven.
+        pub fn inbox_payloads(mut self, kept: Option<Duration>) { self.inbox_payloads = kept; }
     }
 
     /// Returns for how long the inbox recognises a message at least, whether it is done, dead or dismissed. The same
@@ -105,6 +119,11 @@ impl Retention {
             (_, State::Dismissed) => self.dismissed,
             _ => None,
         }
+    }
+
+    /// Returns how long payloads are kept, if that is shorter than for the messages.
+    pub(crate) fn dropped_early(&self) -> Option<Duration> {
+        self.inbox_payloads.filter(|kept| *kept < self.inbox_done)
     }
 
     pub(crate) fn check(&self) -> Result<()> {

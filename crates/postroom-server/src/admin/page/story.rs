@@ -219,7 +219,11 @@ fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
         }
         html.add("</dl>", &[]);
     }
-    for (title, text) in [("Payload", Some(message.payload.as_str())), ("Answer", response)] {
+    if message.payload_dropped {
+        html.add("<h2>Payload</h2><p class=\"empty\">{}</p>", &[&output::PAYLOAD_DROPPED]);
+    }
+    let payload = (!message.payload_dropped).then_some(message.payload.as_str());
+    for (title, text) in [("Payload", payload), ("Answer", response)] {
         let Some(text) = text else { continue };
         let size = output::count(text.len() as u64, "byte");
         html.add("<h2>{} <span class=\"quiet\">{}</span></h2>", &[&title, &size]);

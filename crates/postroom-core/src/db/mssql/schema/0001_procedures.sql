@@ -355,6 +355,7 @@ CREATE TABLE {s}postroom_schema (
     inbox         nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL,
     version       bigint       NOT NULL,
     maintained_at bigint       NOT NULL DEFAULT 0,
+    payloads_from bigint       NOT NULL DEFAULT 0, -- the inbox keeps the payloads of what was done later
     PRIMARY KEY (outbox, inbox)
 );
 GO

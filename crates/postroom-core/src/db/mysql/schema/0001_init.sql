@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     created_at      BIGINT          NOT NULL,
     last_seen_at    BIGINT          NOT NULL, -- when this content arrived
     headers         LONGTEXT,
-    payload         LONGTEXT        NOT NULL,
+    payload         LONGTEXT,        -- null: dropped, because the message was done long ago
     UNIQUE KEY {inbox_name}_key (source, message_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
@@ -236,6 +236,7 @@ CREATE TABLE IF NOT EXISTS {s}postroom_schema (
     version       BIGINT      NOT NULL,
     needs         BIGINT, -- the version that a program must know at least; null: this one
     maintained_at BIGINT      NOT NULL DEFAULT 0,
+    payloads_from BIGINT      NOT NULL DEFAULT 0, -- the inbox keeps the payloads of what was done later
     PRIMARY KEY (outbox, inbox)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

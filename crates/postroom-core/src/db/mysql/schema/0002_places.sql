@@ -53,6 +53,11 @@ BEGIN
                    WHERE table_schema = v_schema AND table_name = 'postroom_schema' AND column_name = 'needs') THEN
         ALTER TABLE {s}postroom_schema ADD COLUMN needs BIGINT AFTER version;
     END IF;
+    IF NOT EXISTS (SELECT 1 FROM information_schema.columns
+                   WHERE table_schema = v_schema AND table_name = 'postroom_schema'
+                     AND column_name = 'payloads_from') THEN
+        ALTER TABLE {s}postroom_schema ADD COLUMN payloads_from BIGINT NOT NULL DEFAULT 0;
+    END IF;
 END;
 CALL {outbox}_v1_begin();
 DROP PROCEDURE {outbox}_v1_begin;
@@ -73,5 +78,6 @@ SET NEW.born = IF(NEW.born = 5 AND OLD.visible_at IS NULL AND NEW.visible_at IS 
 DROP TRIGGER IF EXISTS {inbox}_v1_written;
 DROP TRIGGER IF EXISTS {inbox}_v1_accepted;
 ALTER TABLE {outbox} MODIFY visible_at BIGINT NOT NULL;
+ALTER TABLE {inbox} MODIFY payload LONGTEXT;
 UPDATE {inbox}_trouble AS t JOIN {inbox} AS m ON m.seq = t.seq SET t.at = m.last_seen_at WHERE t.state IN (5, 6);
 SET SESSION lock_wait_timeout = @postroom_wait;

@@ -267,6 +267,7 @@ $enqueue$;
     version       bigint NOT NULL,
     needs         bigint, -- the version that a program must know at least; null: this one
     maintained_at bigint NOT NULL DEFAULT 0,
+    payloads_from bigint NOT NULL DEFAULT 0, -- the inbox keeps the payloads of what was done later
     PRIMARY KEY (outbox, inbox)
 );
 

@@ -11,7 +11,8 @@ SET LOCAL enable_mergejoin = on;
 LOCK TABLE {outbox}, {inbox}, {outbox}_failures, {inbox}_failures, {inbox}_marks, {s}postroom_schema
     IN ACCESS EXCLUSIVE MODE;
 
-ALTER TABLE {s}postroom_schema ADD COLUMN IF NOT EXISTS needs bigint;
+ALTER TABLE {s}postroom_schema
+    ADD COLUMN IF NOT EXISTS needs bigint, ADD COLUMN IF NOT EXISTS payloads_from bigint NOT NULL DEFAULT 0;
 ALTER TABLE {outbox} ADD COLUMN IF NOT EXISTS dismissed_by text, ADD COLUMN IF NOT EXISTS dismissed_why text;
 ALTER TABLE {inbox} ADD COLUMN IF NOT EXISTS dismissed_by text, ADD COLUMN IF NOT EXISTS dismissed_why text;
 ALTER TABLE {outbox}_failures ADD COLUMN IF NOT EXISTS code text;
@@ -58,7 +59,7 @@ ALTER TABLE {inbox}
     RESET (fillfactor, autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold, autovacuum_vacuum_cost_delay,
            autovacuum_analyze_scale_factor);
 
-ALTER TABLE {inbox} ALTER COLUMN born SET DEFAULT 5;
+ALTER TABLE {inbox} ALTER COLUMN born SET DEFAULT 5, ALTER COLUMN payload DROP NOT NULL;
 UPDATE {inbox} SET born = 5 WHERE visible_at IS NULL;
 
 -- It would be one of two functions that the same call can mean.

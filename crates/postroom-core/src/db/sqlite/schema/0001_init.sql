@@ -99,7 +99,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
     last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000), -- when this content arrived
     headers         TEXT,
-    payload         TEXT    NOT NULL DEFAULT ''
+    payload         TEXT             DEFAULT '' -- null: dropped, because the message was done long ago
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
@@ -169,6 +169,7 @@ CREATE TABLE IF NOT EXISTS postroom_schema (
     version       INTEGER NOT NULL,
     needs         INTEGER, -- the version that a program must know at least; null: this one
     maintained_at INTEGER NOT NULL DEFAULT 0,
+    payloads_from INTEGER NOT NULL DEFAULT 0, -- the inbox keeps the payloads of what was done later
     PRIMARY KEY (outbox, inbox)
 ) STRICT, WITHOUT ROWID;
 
