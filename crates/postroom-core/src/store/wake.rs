@@ -104,6 +104,18 @@ impl Wake {
         PAUSE_MAX.mul_f64(fastrand::f64()) * in_vain / IN_VAIN_MAX
     }
 
+    /// Returns whether workers of this process may have left something.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(crate) fn has_more(&self) -> bool {
+        self.0.workers.has_more()
+    }
+
+    /// Returns whether a worker of this process was woken for what came last.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(crate) fn is_looking(&self) -> bool {
+        self.0.workers.is_looking()
+    }
+
     /// Records that somebody claimed, and whether that found something.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn claimed(&self, found: bool) {
@@ -118,7 +130,7 @@ impl Wake {
         WakeListener {
             rings: self.0.rings.subscribe(),
             waiter: Waiter::new(),
-            has_turn: false,
+            turn: None,
             inner: self.0.clone(),
             armed: false,
         }
@@ -153,8 +165,8 @@ impl Wake {
 pub struct WakeListener {
     rings: watch::Receiver<u64>,
     waiter: Arc<Waiter>,
-    /// It was woken in its turn and has not looked yet.
-    has_turn: bool,
+    /// The ring that it was woken for in its turn, until it has looked.
+    turn: Option<u64>,
     inner: Arc<Inner>,
     armed: bool,
 }
@@ -190,14 +202,15 @@ impl WakeListener {
 
     /// Waits until it is this worker's turn to look. Afterwards it must call [`WakeListener::looked`].
     pub(crate) async fn heard_in_turn(&mut self) {
-        self.inner.workers.wait(&self.waiter).await;
-        self.has_turn = true;
+        self.turn = Some(self.inner.workers.wait(&self.waiter).await);
     }
 
     /// Ends the turn. If something may be left for others, the next one gets it.
     pub(crate) fn looked(&mut self, may_be_more: bool) {
-        if std::mem::take(&mut self.has_turn) && may_be_more {
-            self.inner.workers.pass();
+        match self.turn.take() {
+            Some(_) if may_be_more => self.inner.workers.pass(),
+            Some(ring) => self.inner.workers.claimed(ring),
+            None => {}
         }
     }
 }

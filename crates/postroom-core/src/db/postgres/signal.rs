@@ -30,6 +30,7 @@ pub(crate) struct Notify {
     channel: Option<Arc<str>>,
     /// Follows the name of the queue in what this store sends: it does not listen to itself.
     signature: Arc<str>,
+    wakes: [Wake; 2],
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
     /// `None` until a worker waits for wake-ups.
@@ -42,10 +43,12 @@ impl Signal<Postgres> for Notify {
         let channel: Arc<str> = settings.tables.channel().into();
         let signature: Arc<str> = format!(" {:016x}", fastrand::u64(..)).into();
         let (name, pending) = (settings.name.clone(), Arc::default());
-        let ear = Ear { target, channel: channel.clone(), signature: signature.clone(), name, wakes, pending };
+        let (channels, signatures) = (channel.clone(), signature.clone());
+        let ear = Ear { target, channel: channels, signature: signatures, name, wakes: wakes.clone(), pending };
         Self {
             channel: settings.notify.then_some(channel),
             signature,
+            wakes,
             pending: Arc::default(),
             is_sending: Arc::default(),
             ear: Mutex::new(Some(ear).filter(|_| settings.notify)),
@@ -71,6 +74,7 @@ impl Signal<Postgres> for Notify {
             let voice = Voice {
                 channel: channel.clone(),
                 signature: self.signature.clone(),
+                wakes: self.wakes.clone(),
                 pending: self.pending.clone(),
                 is_sending: self.is_sending.clone(),
                 pool: pool.clone(),
@@ -83,6 +87,7 @@ impl Signal<Postgres> for Notify {
 struct Voice {
     channel: Arc<str>,
     signature: Arc<str>,
+    wakes: [Wake; 2],
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
     pool: Arc<Pool<Postgres>>,
@@ -91,8 +96,12 @@ struct Voice {
 impl Voice {
     async fn speak(self) {
         loop {
+            // If a worker of this process gets everything, the others need not look.
+            if self.wakes.iter().zip(&*self.pending).any(|(wake, is)| is.load(Ordering::SeqCst) && wake.is_looking()) {
+                tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
+            }
             for (pending, queue) in self.pending.iter().zip([Queue::Outbox, Queue::Inbox]) {
-                if pending.swap(false, Ordering::SeqCst) {
+                if pending.swap(false, Ordering::SeqCst) && self.wakes[queue.index()].has_more() {
                     self.notify(queue).await;
                 }
             }

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::db::server::{Engine, ServerShared};
 use crate::message::NewMessage;
+use crate::queue::Queue;
 use crate::store::Stored;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
@@ -71,12 +72,15 @@ impl<E: Engine> ServerShared<E> {
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        self.write_autocommit(
+        let stored = self.write_autocommit(
             messages,
             |verbs, link, messages, now| Box::pin(verbs.autocommit_enqueue(link, messages, now)),
             |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
-        )
-        .await
+        );
+        let stored = stored.await?;
+        // Before the callers get their answers, because workers need longer to start.
+        self.rang(Queue::Outbox);
+        Ok(stored)
     }
 }
 

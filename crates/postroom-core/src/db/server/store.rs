@@ -153,9 +153,7 @@ impl<E: Engine> ServerShared<E> {
     }
 
     pub(crate) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        let stored = self.gather(messages).await?;
-        self.rang(Queue::Outbox);
-        Ok(stored)
+        self.gather(messages).await
     }
 
     pub(crate) async fn claim(self: &Arc<Self>, queue: Queue, request: ClaimRequest) -> Result<Claims> {

@@ -16,6 +16,9 @@ struct State {
     asked: Vec<u64>,
     /// Those that were woken and have not noticed yet.
     chosen: Vec<u64>,
+    rings: u64,
+    /// What arrived up to this ring was claimed by workers of this process.
+    claimed: u64,
     /// Nobody waited who was not asked before. The next one to wait looks at once.
     is_free: bool,
 }
@@ -41,8 +44,28 @@ impl Line {
     /// Something arrived: one of those that wait looks.
     pub(super) fn ring(&self) {
         let mut state = self.state();
+        state.rings += 1;
         state.asked.clear();
         state.pass();
+    }
+
+    /// One that looked since this ring got everything.
+    pub(super) fn claimed(&self, ring: u64) {
+        let mut state = self.state();
+        state.claimed = state.claimed.max(ring);
+    }
+
+    /// Returns whether something may be left that arrived.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(super) fn has_more(&self) -> bool {
+        let state = self.state();
+        state.rings > state.claimed
+    }
+
+    /// Returns whether one of those that wait was woken for the last ring.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(super) fn is_looking(&self) -> bool {
+        !self.state().asked.is_empty()
     }
 
     /// One that looked may have left something: the next one looks.
@@ -50,11 +73,14 @@ impl Line {
         self.state().pass();
     }
 
-    /// Waits for the turn. Whoever stops waiting gives it to the next one.
-    pub(super) async fn wait(&self, waiter: &Arc<Waiter>) {
+    /// Waits for the turn, and returns the ring that it is for. Whoever stops waiting gives the turn to the next one.
+    pub(super) async fn wait(&self, waiter: &Arc<Waiter>) -> u64 {
         let entered = Entered { line: self, waiter };
         self.state().enter(waiter);
-        while !entered.is_chosen() {
+        loop {
+            if let Some(ring) = entered.chosen_for() {
+                return ring;
+            }
             waiter.bell.notified().await;
         }
     }
@@ -93,8 +119,9 @@ struct Entered<'a> {
 }
 
 impl Entered<'_> {
-    fn is_chosen(&self) -> bool {
-        self.line.state().take(self.waiter.id)
+    fn chosen_for(&self) -> Option<u64> {
+        let mut state = self.line.state();
+        state.take(self.waiter.id).then_some(state.rings)
     }
 }
 
@@ -117,8 +144,8 @@ mod tests {
 
     use super::*;
 
-    fn is_ready(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
-        future.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+    fn is_ready(future: std::pin::Pin<&mut impl Future<Output = u64>>) -> bool {
+        matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(_))
     }
 
     #[test]
@@ -135,6 +162,22 @@ mod tests {
         assert!(!is_ready(again.as_mut()), "it has looked since the ring");
         line.ring();
         assert!(is_ready(again.as_mut()));
+    }
+
+    #[test]
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    fn nothing_is_left_once_somebody_got_everything() {
+        let (line, waiter) = (Line::default(), Waiter::new());
+        assert!(!line.has_more());
+        line.ring();
+        assert!(line.has_more() && !line.is_looking(), "nobody waits");
+        assert!(is_ready(pin!(line.wait(&waiter))));
+        assert!(line.has_more() && line.is_looking());
+        line.claimed(1);
+        assert!(!line.has_more());
+        line.ring();
+        line.claimed(1);
+        assert!(line.has_more(), "something arrived since");
     }
 
     #[test]
