@@ -79,7 +79,8 @@ impl Startable for MySql {
 
 impl OnServer for Postgres {
     const TABLES: &'static str = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()";
-    const PLACES: &'static [&'static str] = &["answer", "done", "held", "lease", "line", "trouble"];
+    const PLACES: &'static [&'static str] =
+        &["answer", "done", "held", "lane", "lane_notes", "lane_rates", "lane_rules", "lease", "line", "trouble"];
     const INDEXES: &'static str = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '{t}'::regclass";
 
     async fn open_url(url: &str, deploy: bool) -> postroom::Result<PostgresStore> {
@@ -134,7 +135,8 @@ async fn postgres_column(options: PgConnectOptions, place: &Place, sql: &str) ->
 impl OnServer for MySql {
     const TABLES: &'static str = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()
          AND table_type = 'BASE TABLE'";
-    const PLACES: &'static [&'static str] = &["answer", "lease", "line", "taken", "trouble"];
+    const PLACES: &'static [&'static str] =
+        &["answer", "lane", "lane_notes", "lane_rates", "lane_rules", "lease", "line", "taken", "trouble"];
     const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("taken", "(done_at, lease)")];
     const INDEXES: &'static str =
         "SELECT concat('(', group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')')

@@ -104,7 +104,7 @@ macro_rules! sql_store {
                     verbs.purge(session, *queue, *state, now.minus(*retention), *limit)
                 }
                 write fn drop_payloads(retention: Duration, limit: usize) -> Option<u64> {
-                    verbs.drop_payloads(session, now.minus(*retention), *limit)
+                    verbs.drop_payloads(session, (now, now.minus(*retention)), *limit)
                 }
                 ring(queue) fn change(queue: Queue, change: Operation, deed: Deed) -> u64 {
                     verbs.change(session, *queue, change, deed, now)

@@ -196,7 +196,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         payloads_until: "SELECT MAX(processed_at) FROM (
                  SELECT TOP (?3) processed_at FROM {t} WHERE state = 2 AND processed_at > ?1 AND processed_at <= ?2
                  ORDER BY processed_at) AS next",
-        payloads_drop: "UPDATE {t} SET payload = NULL
+        payloads_drop: "UPDATE {t} SET payload = NULL, dropped_at = ?3
              WHERE state = 2 AND processed_at > ?1 AND processed_at <= ?2 AND {large}",
         ..shared::INBOX
     },

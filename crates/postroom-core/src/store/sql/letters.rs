@@ -104,7 +104,7 @@ impl SqlVerbs {
     pub(crate) async fn drop_payloads(
         &self,
         session: &mut impl Session,
-        before: Timestamp,
+        (now, before): (Timestamp, Timestamp),
         limit: usize,
     ) -> Result<Option<u64>> {
         let mut tables = [Queue::Outbox, Queue::Inbox].map(|queue| text(Some(self.tables.of(queue)))).to_vec();
@@ -114,7 +114,8 @@ impl SqlVerbs {
         let next = vec![int(from), int(self.early(before).as_micros()), int(row_count(limit))];
         let until = session.query(&sql.payloads_until.with(next), |row| row.int(0)).await?;
         let Some(until) = until.into_iter().flatten().next() else { return Ok(None) };
-        let dropped = session.execute(&sql.payloads_drop.with(vec![int(from), int(until)])).await?.rows;
+        let dropped = sql.payloads_drop.with(vec![int(from), int(until), int(now.as_micros())]);
+        let dropped = session.execute(&dropped).await?.rows;
         tables.push(int(until));
         session.execute(&self.statements.payloads_dropped.with(tables)).await?;
         Ok(Some(dropped))

@@ -90,7 +90,8 @@ CREATE TABLE {inbox} (
     message_id      nvarchar(510)    COLLATE Latin1_General_100_BIN2 NOT NULL,
     kind            nvarchar(32)     NOT NULL DEFAULT N'Event',
     topic           nvarchar(510)    COLLATE Latin1_General_100_BIN2 NOT NULL DEFAULT N'',
-    payload         nvarchar(max)    NULL DEFAULT N'', -- null: dropped, because the message was done long ago
+    dropped_at      bigint, -- when its payload was dropped, because it was done long ago
+    payload         nvarchar(max)    NULL DEFAULT N'',
     hash            varbinary(max)   NULL, -- the name of the algorithm, a colon, the digest
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,

@@ -19,7 +19,8 @@ BEGIN
     IF EXISTS (SELECT 1 FROM information_schema.columns
                WHERE table_schema = v_schema AND table_name = '{inbox_name}' AND column_name = 'claim_no') THEN
         ALTER TABLE {inbox} RENAME COLUMN claim_no TO v1_claim_no, ADD COLUMN born TINYINT NOT NULL DEFAULT 5,
-            ADD COLUMN lane VARBINARY(1020);
+            ADD COLUMN lane VARBINARY(1020), ADD COLUMN dropped_at BIGINT, MODIFY payload LONGTEXT,
+            ADD CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL);
     END IF;
     -- The first programs did not know these columns.
     IF EXISTS (SELECT 1 FROM information_schema.columns
@@ -78,6 +79,5 @@ SET NEW.born = IF(NEW.born = 5 AND OLD.visible_at IS NULL AND NEW.visible_at IS 
 DROP TRIGGER IF EXISTS {inbox}_v1_written;
 DROP TRIGGER IF EXISTS {inbox}_v1_accepted;
 ALTER TABLE {outbox} MODIFY visible_at BIGINT NOT NULL;
-ALTER TABLE {inbox} MODIFY payload LONGTEXT;
 UPDATE {inbox}_trouble AS t JOIN {inbox} AS m ON m.seq = t.seq SET t.at = m.last_seen_at WHERE t.state IN (5, 6);
 SET SESSION lock_wait_timeout = @postroom_wait;

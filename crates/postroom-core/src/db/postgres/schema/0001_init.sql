@@ -48,8 +48,10 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     hash            bytea,   -- the name of the algorithm, a colon, the digest
     correlation_id  text,
     lane            text     COLLATE "C",
+    dropped_at      bigint,  -- when its payload was dropped, because it was done long ago
     headers         text,
-    payload         text              DEFAULT '' -- null: dropped, because the message was done long ago
+    payload         text              DEFAULT '',
+    CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
 );
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_name}_key ON {inbox} (source, message_id);

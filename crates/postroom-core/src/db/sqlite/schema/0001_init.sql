@@ -98,8 +98,9 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     born            INTEGER NOT NULL DEFAULT 5,
     created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
     last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000), -- when this content arrived
+    dropped_at      INTEGER, -- when its payload was dropped, because it was done long ago
     headers         TEXT,
-    payload         TEXT             DEFAULT '' -- null: dropped, because the message was done long ago
+    payload         TEXT             DEFAULT '' CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
