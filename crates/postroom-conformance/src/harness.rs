@@ -262,7 +262,13 @@ impl Testable for Mssql {
                  WHERE schema_id = SCHEMA_ID(N'{name}')); EXEC (@all)\nGO\n"
             )
         };
-        let all = [drop_all("PROCEDURE", "sys.procedures"), drop_all("TABLE", "sys.tables")].concat();
+        let all = [
+            drop_all("PROCEDURE", "sys.procedures"),
+            drop_all("TYPE", "sys.table_types"),
+            drop_all("VIEW", "sys.views"),
+            drop_all("TABLE", "sys.tables"),
+        ]
+        .concat();
         mssql::chore(format!("{all}DROP SCHEMA IF EXISTS {name}")).await
     }
 }

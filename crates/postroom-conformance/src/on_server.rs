@@ -25,8 +25,10 @@ pub trait OnServer: Testable {
     /// Tells the columns of every index of the table `{t}`, in one column.
     const INDEXES: &'static str;
 
-    /// What follows the name of a queue's table in the names of the tables for places, if there are some.
-    const PLACES: &'static [&'static str] = &[];
+    /// What follows the name of a queue's table in the names of the tables for places.
+    const PLACES: &'static [&'static str];
+    /// Whether later arrivals of a message are noted in a table of their own.
+    const HAS_SEEN: bool = true;
     /// Where messages that wait and those that are done are found by time: what follows the name of the table, and the
     /// columns of the index.
     const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("done", "(at)")];
@@ -199,6 +201,10 @@ impl OnServer for Mssql {
              JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
              WHERE k.object_id = i.object_id AND k.index_id = i.index_id), N') state ', i.filter_definition)
          FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N'{space}.{t}') AND i.index_id > 0";
+    const PLACES: &'static [&'static str] =
+        &["answer", "lane", "lane_notes", "lane_rates", "lane_rules", "line", "taken", "trouble"];
+    const HAS_SEEN: bool = false;
+    const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("taken", "(done_at, seq)")];
 
     async fn open_url(url: &str, deploy: bool) -> postroom::Result<MssqlStore> {
         MssqlOptions::new(url)?.deploy_schema(deploy).open().await

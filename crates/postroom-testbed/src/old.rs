@@ -9,6 +9,8 @@ pub enum OldKind {
     Postgres,
     /// MySQL and MariaDB.
     MySql,
+    /// SQL Server. Its texts have several batches.
+    Mssql,
 }
 
 /// Which programs: tables of version 1 got columns without a new number.
@@ -48,8 +50,12 @@ impl Old<'_> {
             OldKind::Sqlite => texts!("sqlite"),
             OldKind::Postgres => texts!("postgres"),
             OldKind::MySql => texts!("mysql"),
+            OldKind::Mssql => texts!("mssql"),
         };
-        let create = self.schema.map(|schema| format!("CREATE SCHEMA IF NOT EXISTS {schema};"));
+        let create = self.schema.map(|schema| match self.kind {
+            OldKind::Mssql => format!("IF SCHEMA_ID(N'{schema}') IS NULL EXEC (N'CREATE SCHEMA {schema}');\nGO\n"),
+            _ => format!("CREATE SCHEMA IF NOT EXISTS {schema};"),
+        });
         self.named(if self.age == Age::First { first } else { last })
             .replace("{create_schema}", &create.unwrap_or_default())
             .replace("{channel}", "postroom_old")
@@ -63,18 +69,24 @@ impl Old<'_> {
             Age::First => include_str!("old/rows_first.sql"),
             Age::Last => include_str!("old/rows_last.sql"),
         };
-        let is_postgres = self.kind == OldKind::Postgres;
+        let (is_postgres, is_mssql) = (self.kind == OldKind::Postgres, self.kind == OldKind::Mssql);
         // The numbers of these rows do not come from the database, which would give them again.
         let given = if is_postgres { include_str!("old/rows_postgres.sql") } else { "" };
-        let mut text = self.named(&[include_str!("old/rows.sql"), age, given].concat());
+        let mut text = [include_str!("old/rows.sql"), age, given].concat();
+        if is_mssql {
+            text = ["outbox", "inbox"].iter().fold(text, |text, table| own_numbers(&text, table));
+        }
+        text = self.named(&text);
         text = text.replace("{own_numbers}", if is_postgres { " OVERRIDING SYSTEM VALUE" } else { "" });
-        text = filled(&text, "{u:", |digits| match is_postgres {
-            true => format!("'{digits:0>32}'::uuid"),
-            false => format!("x'{digits:0>32}'"),
+        text = filled(&text, "{u:", |digits| match self.kind {
+            OldKind::Postgres => format!("'{digits:0>32}'::uuid"),
+            OldKind::Mssql => format!("CAST('00000000-0000-0000-0000-{digits:0>12}' AS uniqueidentifier)"),
+            _ => format!("x'{digits:0>32}'"),
         });
-        text = filled(&text, "{b:", |digits| match is_postgres {
-            true => format!("'\\x{digits}'::bytea"),
-            false => format!("x'{digits}'"),
+        text = filled(&text, "{b:", |digits| match self.kind {
+            OldKind::Postgres => format!("'\\x{digits}'::bytea"),
+            OldKind::Mssql => format!("0x{digits}"),
+            _ => format!("x'{digits}'"),
         });
         filled(&text, "{at:", |seconds| (now + seconds.parse::<i64>().unwrap_or_default() * 1_000_000).to_string())
     }
@@ -87,6 +99,16 @@ impl Old<'_> {
             .replace("{inbox}", &format!("{prefix}{}", self.inbox))
             .replace("{s}", &prefix)
     }
+}
+
+/// Lets the first insert into a table give its rows their numbers, on SQL Server.
+fn own_numbers(text: &str, table: &str) -> String {
+    let (insert, next) = (format!("INSERT INTO {{{table}}} (seq"), format!("INSERT INTO {{{table}}}_failures"));
+    text.replacen(&insert, &format!("SET IDENTITY_INSERT {{{table}}} ON;\n{insert}"), 1).replacen(
+        &next,
+        &format!("SET IDENTITY_INSERT {{{table}}} OFF;\n{next}"),
+        1,
+    )
 }
 
 /// Replaces everything from `mark` to the next brace.

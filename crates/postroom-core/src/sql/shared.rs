@@ -2,7 +2,6 @@
 //! LIMIT, so a database without it needs its own.
 
 use crate::sql::dialect::{InStateSql, InboxSql, QueueSql};
-use crate::sql::purge::Old;
 use crate::sql::questions::QuestionSql;
 
 /// The default replacements of words.
@@ -58,11 +57,6 @@ pub(crate) const PAYLOADS_DROPPED: &str =
 /// A row of the outbox, by its own id or by its message's id.
 pub(crate) const OUTBOX_BY_MESSAGE: &str = "SELECT {record} FROM {v} WHERE id = ?1
      UNION ALL SELECT {record} FROM {v} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq";
-/// Enqueues a message that was only seen, where an insert cannot do so.
-pub(crate) const ACCEPT_SEEN: &str = "UPDATE {t} SET {accepted}, state = 0 WHERE {key} AND state = 5";
-
-pub(crate) const ENDED: Old = Old { rows: "state = {state} AND processed_at < ?1", age: "processed_at" };
-pub(crate) const SEEN: Old = Old { rows: "state = {state} AND last_seen_at < ?1", age: "last_seen_at" };
 
 pub(crate) const QUEUE: QueueSql = QueueSql {
     topics_next: "SELECT min(at) FROM (

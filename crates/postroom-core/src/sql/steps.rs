@@ -14,11 +14,6 @@ pub(crate) struct Steps {
     pub(crate) list: &'static [Step],
 }
 
-impl Steps {
-    /// The tables have had one version only.
-    pub(crate) const NONE: Self = Self { begin: "", commit: "", list: &[] };
-}
-
 /// Carries the tables from the version before `to`.
 #[derive(Debug)]
 pub(crate) struct Step {

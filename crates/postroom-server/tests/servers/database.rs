@@ -9,8 +9,8 @@ use postroom::mssql::MssqlOptions;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
-/// Tables, procedures and schemas on SQL Server.
-const OBJECTS: &str = "objects WHERE type IN ('U', 'P')";
+/// Tables, views, procedures and schemas on SQL Server.
+const OBJECTS: &str = "objects WHERE type IN ('U', 'V', 'P')";
 const SCHEMAS: &str = "schemas";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -168,14 +168,6 @@ impl Database {
         match self.server {
             Server::Postgres | Server::Mssql => "infra.outbox",
             Server::MariaDb => "infra_outbox",
-        }
-    }
-
-    /// The column with the state of a new message.
-    pub(crate) fn state_when_written(&self) -> &'static str {
-        match self.server {
-            Server::Postgres | Server::MariaDb => "born",
-            Server::Mssql => "state",
         }
     }
 

@@ -25,7 +25,8 @@ const CRASH: [(&str, &str); 1] = [("POSTROOM_CRASH_AT", "in the middle of a migr
 fn fill(database: &Database) {
     let (kind, schema, outbox, inbox) = match database.server {
         Server::Postgres => (OldKind::Postgres, Some("infra"), "outbox", "inbox"),
-        _ => (OldKind::MySql, None, "infra_outbox", "infra_inbox"),
+        Server::MariaDb => (OldKind::MySql, None, "infra_outbox", "infra_inbox"),
+        Server::Mssql => (OldKind::Mssql, Some("infra"), "Outbox", "Inbox"),
     };
     let old = Old { kind, age: Age::First, schema, outbox, inbox };
     let now = Clock::Database.now();

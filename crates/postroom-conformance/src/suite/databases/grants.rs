@@ -127,6 +127,7 @@ impl Rights for Mssql {
     }
 
     const CALL: &'static str = "EXEC outbox_enqueue N'a', N'seven'";
+    const CLAIM_RIGHT: &'static str = "DELETE";
 }
 
 /// Runs a case with such a user, and removes it whatever happens.

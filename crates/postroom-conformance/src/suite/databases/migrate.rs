@@ -1,6 +1,7 @@
 //! Tables of an older version are carried to the newest, with everything in them.
 
 mod in_file;
+mod on_mssql;
 mod on_mysql;
 mod on_postgres;
 
@@ -15,7 +16,7 @@ use crate::harness::{Harness, eventually};
 use crate::script::{Running, Script};
 
 pub(super) fn cases() -> Vec<Case> {
-    [in_file::CASES, on_mysql::CASES, on_postgres::CASES].concat()
+    [in_file::CASES, on_mssql::CASES, on_mysql::CASES, on_postgres::CASES].concat()
 }
 
 const AGES: [Age; 2] = [Age::First, Age::Last];
@@ -54,6 +55,7 @@ fn old(kind: OldKind, age: Age) -> Old<'static> {
         OldKind::Sqlite => ("outbox_messages", "inbox_messages"),
         OldKind::Postgres => ("outbox", "inbox"),
         OldKind::MySql => ("infra_outbox", "infra_inbox"),
+        OldKind::Mssql => ("{space}.outbox", "{space}.inbox"),
     };
     Old { kind, age, schema: None, outbox, inbox }
 }
@@ -63,7 +65,7 @@ fn old(kind: OldKind, age: Age) -> Old<'static> {
 fn contents(old: Old<'_>, tables: [&str; 2], text: impl Fn(&str) -> String) -> Vec<String> {
     let select = |columns: &[&str], from: &str, order: &str| {
         let columns = columns.iter().map(|column| format!("coalesce({}, '-')", text(column))).collect::<Vec<_>>();
-        format!("SELECT concat_ws('|', {}) FROM {from} ORDER BY {order}", columns.join(", "))
+        format!("SELECT concat_ws('|', '', {}) FROM {from} ORDER BY {order}", columns.join(", "))
     };
     let dismissed: &[&str] = if old.age == Age::Last { &["dismissed_by", "dismissed_why"] } else { &[] };
     let code: &[&str] = if old.age == Age::Last { &["code"] } else { &[] };

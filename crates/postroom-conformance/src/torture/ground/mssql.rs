@@ -82,11 +82,13 @@ impl Ground for Mssql {
         Ok(())
     }
 
-    /// None: a table with a trigger refuses statements that answer with what they changed, as claims do. A settle by
+    /// None: a table with a trigger refuses statements that answer with what they changed, as renewals do. A settle by
     /// somebody else still shows by its second effect.
     fn fence(_: &str) -> String {
         "SELECT 1".to_owned()
     }
+
+    const STATES: &'static str = "_state";
 
     fn digits_of(column: &str) -> String {
         format!("LOWER(REPLACE(CONVERT(char(36), {column}), '-', ''))")

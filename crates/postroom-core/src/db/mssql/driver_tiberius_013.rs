@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use crate::db::mssql::MssqlConnection;
 use crate::db::mssql::dialect::{
-    BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
+    BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPLOY_BEGIN, DEPLOY_END, DEPLOY_LOCK, DEPTH, FORGIVING, HELLO, MOVED,
+    ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
 };
 use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::db::server::{Began, ServerConnection};
@@ -77,6 +78,8 @@ pub(crate) struct MssqlServerConnection {
     /// The database it was opened in.
     database: String,
     patience: Patience,
+    /// Whether what is deployed is one transaction.
+    is_deploying: bool,
 }
 
 /// The client's own `Debug` would print what it has read last.
@@ -90,7 +93,7 @@ impl MssqlServerConnection {
     pub(crate) async fn connect(target: &MssqlTarget) -> Result<Self> {
         let conn = target.connect().await?;
         let (database, patience) = (String::new(), Patience::new());
-        let mut link = Self { conn, database, patience };
+        let mut link = Self { conn, database, patience, is_deploying: false };
         link.database = link.ask(SETTINGS).await?.str(0)?.unwrap_or_default().to_owned();
         Ok(link)
     }
@@ -156,12 +159,16 @@ impl ServerConnection for MssqlServerConnection {
         Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
-    /// The text itself takes a lock, and begins a transaction where it needs one.
-    async fn begin_deploy(&mut self, _: bool) -> Result<()> {
-        Ok(())
+    async fn begin_deploy(&mut self, atomic: bool) -> Result<()> {
+        self.is_deploying = atomic;
+        self.say(DEPLOY_LOCK).await
     }
 
+    /// The transaction begins here: a query before it may have failed, which would end it.
     async fn run_text(&mut self, text: &str) -> Result<()> {
+        if self.is_deploying {
+            self.say(DEPLOY_BEGIN).await?;
+        }
         for batch in batches(text) {
             self.say(batch).await.map_err(may_not_deploy)?;
         }
@@ -170,6 +177,8 @@ impl ServerConnection for MssqlServerConnection {
 
     /// The text changed some of the settings.
     async fn end_deploy(&mut self, _: bool) -> Result<()> {
+        self.is_deploying = false;
+        self.say(DEPLOY_END).await?;
         self.say(SETTINGS).await
     }
 
@@ -249,7 +258,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let forgiving = if statement.expects == Expects::RowOrDuplicate { FORGIVING } else { "" };
-    let text = format!("{forgiving}{}{ROW_COUNT}", statement.sql);
+    let count = if statement.sql.ends_with(MOVED) { "" } else { ROW_COUNT };
+    let text = format!("{forgiving}{}{count}", statement.sql);
     let counts = match rows(client, &text, &statement.values).await {
         Err(error) if statement.expects == Expects::RowOrDuplicate && error::is_duplicate(&error) => {
             if !is_open(client).await? {

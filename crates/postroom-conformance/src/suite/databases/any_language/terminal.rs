@@ -276,9 +276,10 @@ impl Server for Mssql {
 
     fn grant(place: &Place, role: &str) -> String {
         let outbox = Self::outbox(place);
-        // On Babelfish a procedure has no more rights than who calls it.
+        // On Babelfish a procedure or a trigger has no more rights than who calls it.
         let babelfish = format!("IF @@VERSION LIKE '%Babelfish%' GRANT SELECT (id), INSERT ON {outbox} TO {role}");
-        format!("GRANT EXECUTE ON {outbox}_enqueue TO {role}\nGO\n{babelfish}")
+        let line = format!("IF @@VERSION LIKE '%Babelfish%' GRANT INSERT ON {outbox}_line TO {role}");
+        format!("GRANT EXECUTE ON {outbox}_enqueue TO {role}\nGO\n{babelfish}\nGO\n{line}")
     }
 
     fn drop_role(role: &str) -> String {
@@ -286,7 +287,7 @@ impl Server for Mssql {
         let outbox = format!("{}.outbox", role.trim_end_matches("_r"));
         format!(
             "REVOKE EXECUTE ON {outbox}_enqueue FROM {role}\nGO\nREVOKE SELECT (id), INSERT ON {outbox} FROM {role}
-GO\nDROP USER {role}\nGO\nDROP LOGIN {role}"
+GO\nREVOKE INSERT ON {outbox}_line FROM {role}\nGO\nDROP USER {role}\nGO\nDROP LOGIN {role}"
         )
     }
 }

@@ -72,6 +72,8 @@ pub(crate) const ROLL_BACK: &str =
     concat!("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; SELECT ", clock!(), ", ", read_only!());
 /// Follows a statement whose rows are counted, because a client may have switched the server's own count off.
 pub(crate) const ROW_COUNT: &str = "; SELECT CAST(@@ROWCOUNT AS bigint)";
+/// Ends a text that moves messages, and answers with their number.
+pub(crate) const MOVED: &str = "SELECT @moved";
 /// Precedes a statement that may find its row already there. Then only the statement fails, and the transaction goes
 /// on. A setting that is changed in a text with values is restored when the text ends.
 pub(crate) const FORGIVING: &str = "SET XACT_ABORT OFF; ";
@@ -86,5 +88,14 @@ pub(crate) const HELLO: &str = concat!(
      CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(60)), CAST(SERVERPROPERTY('EngineEdition') AS nvarchar(9)),
      (SELECT CAST(compatibility_level AS int) FROM sys.databases WHERE name = DB_NAME()), @@VERSION"
 );
+/// Keeps two programs from deploying the schema at once. The schema's text takes the same lock again.
+pub(crate) const DEPLOY_LOCK: &str = "DECLARE @locked int;
+     EXEC @locked = sp_getapplock @Resource = N'postroom_schema', @LockMode = N'Exclusive', @LockOwner = N'Session',
+                                  @LockTimeout = 60000;
+     IF @locked < 0
+         THROW 51000, N'another program has been deploying the schema for a minute', 1;";
+pub(crate) const DEPLOY_BEGIN: &str = "SET XACT_ABORT ON; BEGIN TRANSACTION";
+pub(crate) const DEPLOY_END: &str = "IF @@TRANCOUNT > 0 COMMIT TRANSACTION;
+     EXEC sp_releaseapplock @Resource = N'postroom_schema', @LockOwner = N'Session'";
 /// Ends a batch in the schema's text.
 pub(crate) const BATCH_END: &str = "\nGO\n";

@@ -1,4 +1,88 @@
--- The tables and procedures that belong to each queue.
+-- What waits. place: = and the topic of a message that is handled here, > and the destination of one that is sent.
+-- Its rows are inserted and deleted, never changed.
+IF OBJECT_ID(N'{t}_line', N'U') IS NULL
+CREATE TABLE {t}_line (
+    visible_at bigint        NOT NULL,
+    seq        bigint        NOT NULL,
+    place      nvarchar(511) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    expires_at bigint        NULL,
+    crashes    int           NOT NULL DEFAULT 0,
+    claims     bigint        NOT NULL DEFAULT 0, -- how often it has been claimed
+    bytes      bigint        NOT NULL,           -- of its payload
+    CONSTRAINT {n}_line_turn PRIMARY KEY CLUSTERED (visible_at, seq)
+);
+GO
+
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_line') AND name LIKE N'{n}_line_expiring%')
+    CREATE INDEX {n}_line_expiring ON {t}_line (expires_at) WHERE expires_at IS NOT NULL;
+-- Suspects are tried separately from the rest.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_line') AND name LIKE N'{n}_line_suspects%')
+    CREATE INDEX {n}_line_suspects ON {t}_line (visible_at, seq) WHERE crashes > 0;
+GO
+
+-- What a claim took. It is held as long as done_at is 0: a settle must find owner and claim number as they are. An ack
+-- changes numbers in their place.
+IF OBJECT_ID(N'{t}_taken', N'U') IS NULL
+CREATE TABLE {t}_taken (
+    seq      bigint           NOT NULL CONSTRAINT {n}_taken_seq PRIMARY KEY CLUSTERED,
+    claim_no bigint           NOT NULL,
+    owner    uniqueidentifier NULL, -- who holds it, or who is done with it
+    at       bigint           NULL, -- when it was claimed
+    until    bigint           NULL, -- when its lease ends
+    done_at  bigint           NOT NULL DEFAULT 0,
+    response nvarchar(max)    NULL  -- an answer that came with the ack
+);
+GO
+
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_taken') AND name LIKE N'{n}_taken_held%')
+    CREATE INDEX {n}_taken_held ON {t}_taken (until, seq) INCLUDE (owner, claim_no) WHERE done_at = 0;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_taken') AND name LIKE N'{n}_taken_done%')
+    CREATE INDEX {n}_taken_done ON {t}_taken (done_at, seq) WHERE done_at > 0;
+GO
+
+IF OBJECT_ID(N'{t}_trouble', N'U') IS NULL
+CREATE TABLE {t}_trouble (
+    seq             bigint           NOT NULL CONSTRAINT {n}_trouble_seq PRIMARY KEY CLUSTERED,
+    state           smallint         NOT NULL DEFAULT 0,
+    at              bigint           NULL, -- when it entered its state; when it arrived last, if it is only known
+    processed_by    uniqueidentifier NULL,
+    attempts        int              NOT NULL DEFAULT 0,
+    crashes         int              NOT NULL DEFAULT 0,
+    claims          bigint           NOT NULL DEFAULT 0,
+    visible_at      bigint           NULL, -- where it stands in the line, instead of the message's own
+    next_attempt_at bigint           NULL,
+    last_attempt_at bigint           NULL,
+    expires_at      bigint           NULL, -- instead of the message's own
+    last_error      nvarchar(max)    NULL,
+    dismissed_by    nvarchar(510)    NULL,
+    dismissed_why   nvarchar(max)    NULL
+);
+GO
+
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_trouble') AND name LIKE N'{n}_trouble_ended%')
+    CREATE INDEX {n}_trouble_ended ON {t}_trouble (state, seq) INCLUDE (at) WHERE state > 0;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_trouble') AND name LIKE N'{n}_trouble_old%')
+    CREATE INDEX {n}_trouble_old ON {t}_trouble (state, at) WHERE state > 0;
+-- Dead letters whose time to live is not over yet.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_trouble') AND name LIKE N'{n}_trouble_lapsing%')
+    CREATE INDEX {n}_trouble_lapsing ON {t}_trouble (expires_at, seq) WHERE state = 3 AND expires_at IS NOT NULL;
+GO
+
+-- Answers that came apart from the ack.
+IF OBJECT_ID(N'{t}_answer', N'U') IS NULL
+CREATE TABLE {t}_answer (
+    seq      bigint        NOT NULL CONSTRAINT {n}_answer_seq PRIMARY KEY CLUSTERED,
+    response nvarchar(max) NOT NULL
+);
+GO
+
 IF OBJECT_ID(N'{t}_failures', N'U') IS NULL
 CREATE TABLE {t}_failures (
     no      bigint           IDENTITY(1, 1) NOT NULL CONSTRAINT {n}_failures_no PRIMARY KEY CLUSTERED,
@@ -30,6 +114,56 @@ CREATE TABLE {t}_holds (
 );
 GO
 
+-- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
+-- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+IF OBJECT_ID(N'{t}_lane', N'U') IS NULL
+CREATE TABLE {t}_lane (
+    lane  nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    no    bigint        NOT NULL, -- in the order of commits
+    seq   bigint        NOT NULL,
+    at    bigint        NOT NULL,
+    place smallint      NOT NULL DEFAULT 0,
+    CONSTRAINT {n}_lane_turn PRIMARY KEY NONCLUSTERED (lane, no)
+);
+GO
+
+-- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
+IF OBJECT_ID(N'{t}_lane_notes', N'U') IS NULL
+CREATE TABLE {t}_lane_notes (
+    id   bigint        IDENTITY(1, 1) NOT NULL CONSTRAINT {n}_lane_notes_id PRIMARY KEY CLUSTERED,
+    lane nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    past bigint        NULL, -- the number that left
+    seq  bigint        NULL, -- the message that arrived
+    at   bigint        NULL
+);
+GO
+
+-- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
+IF OBJECT_ID(N'{t}_lane_rules', N'U') IS NULL
+CREATE TABLE {t}_lane_rules (
+    kind       nvarchar(16)  COLLATE Latin1_General_100_BIN2 NOT NULL,
+    name       nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    places     int           NULL, -- how many at once
+    on_dead    smallint      NULL, -- 0 block, 1 skip, 2 newest only
+    every      bigint        NULL, -- microseconds from one to the next
+    burst      int           NULL,
+    paused_at  bigint        NULL,
+    paused_by  nvarchar(510) NULL,
+    paused_why nvarchar(max) NULL,
+    CONSTRAINT {n}_lane_rules_for PRIMARY KEY NONCLUSTERED (kind, name)
+);
+GO
+
+-- When the next message of a place with a rate may start.
+IF OBJECT_ID(N'{t}_lane_rates', N'U') IS NULL
+CREATE TABLE {t}_lane_rates (
+    kind nvarchar(16)  COLLATE Latin1_General_100_BIN2 NOT NULL,
+    name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    tat  bigint        NOT NULL,
+    CONSTRAINT {n}_lane_rates_for PRIMARY KEY NONCLUSTERED (kind, name)
+);
+GO
+
 -- Actions of operators: who, what, how many messages, and why.
 IF OBJECT_ID(N'{t}_audit', N'U') IS NULL
 CREATE TABLE {t}_audit (
@@ -44,83 +178,21 @@ CREATE TABLE {t}_audit (
 );
 GO
 
-IF OBJECT_ID(N'{t}_claim', N'P') IS NULL
-    EXEC (N'CREATE PROCEDURE {t}_claim AS RETURN 0');
-GO
-
--- Claims up to @batch_size ready messages for @lease_seconds, and answers with them. Suspects come only with @suspects
--- = 1, one at a time. Rows that others have locked are skipped. The write checks again that nobody claimed the rows
--- since they were chosen. The library passes its own time in @now and @until, the row to start from in @above, and in
--- @bytes how much payload it takes beyond the first @least messages. @topics and @destinations are names between line
--- breaks: only these, or all but these with @only_topics = 0 and @only_destinations = 0.
-ALTER PROCEDURE {t}_claim
-    @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
-    @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
-    @bytes bigint = 9223372036854775807, @least bigint = 1, @topics nvarchar(max) = NULL, @only_topics bigint = 1,
-    @destinations nvarchar(max) = NULL, @only_destinations bigint = 1, @suspects bigint = 0
+-- A message that is deleted leaves its place, and what is known of it goes too.
+IF OBJECT_ID(N'{t}_deleted', N'TR') IS NULL
+EXEC (N'CREATE TRIGGER {t}_deleted ON {t} AFTER DELETE
 AS
 BEGIN
     SET NOCOUNT ON;
-    SET XACT_ABORT ON;
-    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
-       OR @batch_size <= 0
-        THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
-    -- The rows are chosen before one is written: a plan that joins the two steps may look for them twice.
-    DECLARE @line TABLE (row_seq bigint NOT NULL PRIMARY KEY, row_at bigint NOT NULL, row_claim_no bigint NOT NULL,
-                         row_bytes bigint NOT NULL);
-    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
-    SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
-    SET @above = COALESCE(@above, -9223372036854775807);
-    BEGIN TRANSACTION;
-    IF @suspects = 1
-        INSERT INTO @line (row_seq, row_at, row_claim_no, row_bytes)
-        SELECT TOP (@batch_size) seq, visible_at, claim_no, DATALENGTH(payload)
-        FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-        WHERE state = 0 AND crashes > 0 AND visible_at <= @now
-          AND (expires_at IS NULL OR expires_at > @now)
-          AND 1 = CASE
-                  WHEN {here} AND CHARINDEX(NCHAR(10), topic) = 0
-                       AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0 THEN @only_topics
-                  WHEN {here} THEN 1 - @only_topics
-                  WHEN CHARINDEX(NCHAR(10), {destination}) = 0
-                       AND CHARINDEX(NCHAR(10) + {destination} + NCHAR(10), @destinations) > 0 THEN @only_destinations
-                  ELSE 1 - @only_destinations END
-        ORDER BY visible_at, seq;
-    ELSE IF @topics IS NULL
-        INSERT INTO @line (row_seq, row_at, row_claim_no, row_bytes)
-        SELECT TOP (@batch_size) seq, visible_at, claim_no, DATALENGTH(payload)
-        FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-        WHERE state = 0 AND crashes = 0 AND visible_at <= @now AND visible_at >= @above
-          AND (expires_at IS NULL OR expires_at > @now)
-        ORDER BY visible_at, seq;
-    ELSE
-        INSERT INTO @line (row_seq, row_at, row_claim_no, row_bytes)
-        SELECT TOP (@batch_size) seq, visible_at, claim_no, DATALENGTH(payload)
-        FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-        WHERE state = 0 AND crashes = 0 AND visible_at <= @now AND visible_at >= @above
-          AND (expires_at IS NULL OR expires_at > @now)
-          AND 1 = CASE
-                  WHEN {here} AND CHARINDEX(NCHAR(10), topic) = 0
-                       AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0 THEN @only_topics
-                  WHEN {here} THEN 1 - @only_topics
-                  WHEN CHARINDEX(NCHAR(10), {destination}) = 0
-                       AND CHARINDEX(NCHAR(10) + {destination} + NCHAR(10), @destinations) > 0 THEN @only_destinations
-                  ELSE 1 - @only_destinations END
-        ORDER BY visible_at, seq;
-    DELETE FROM @line WHERE row_seq IN (
-        SELECT summed.row_seq
-        FROM (SELECT row_seq, SUM(row_bytes) OVER (ORDER BY row_at, row_seq ROWS UNBOUNDED PRECEDING) AS total,
-                     ROW_NUMBER() OVER (ORDER BY row_at, row_seq) AS place
-              FROM @line) AS summed
-        WHERE summed.total > @bytes AND summed.place > @least);
-    UPDATE {t}
-    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
-        last_attempt_at = @now
-    OUTPUT {inserted}, inserted.next_attempt_at
-    WHERE EXISTS (SELECT 1 FROM @line WHERE row_seq = seq AND row_claim_no = claim_no)
-      AND state = 0
-    OPTION (LOOP JOIN);
-    COMMIT TRANSACTION;
-END
+    DELETE l FROM {t}_line AS l JOIN deleted AS d ON d.seq = l.seq LEFT JOIN {t}_trouble AS t ON t.seq = d.seq
+    WHERE l.visible_at = COALESCE(t.visible_at, d.visible_at);
+    DELETE FROM {t}_taken WHERE seq IN (SELECT d.seq FROM deleted AS d);
+    DELETE FROM {t}_trouble WHERE seq IN (SELECT d.seq FROM deleted AS d);
+    DELETE FROM {t}_answer WHERE seq IN (SELECT d.seq FROM deleted AS d);
+    DELETE FROM {t}_failures WHERE seq IN (SELECT d.seq FROM deleted AS d);
+END');
 GO
 
+{views}
+{move}
+{claim}

@@ -1,8 +1,15 @@
 -- Postroom's tables and procedures on SQL Server 2016 and newer. Times are microseconds since 1970 in UTC.
+--
+-- A message is written once. Where it stands is written elsewhere, in narrow tables, and it stands in one place:
+--   _line     it waits
+--   _taken    a claim has taken it: it is in progress, or done
+--   _trouble  with a state above 0, it is dead, expired, dismissed, seen, or handled elsewhere;
+--             with state 0, what happened to it before
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Rows are stored in the order in which they arrive: with the id as the clustered key each insert would go to another
--- page. Names are compared byte by byte; a name of 255 characters may need 510 places. The text is for sqlcmd, SSMS and
--- similar tools, which end a batch at each GO. It can be run again, and by two programs at once.
+--
+-- Messages are stored in the order in which they arrive: with the id as the clustered key each insert would go to
+-- another page. Names are compared byte by byte; a name of 255 characters may need 510 places. The text is for sqlcmd,
+-- SSMS and similar tools, which end a batch at each GO. It can be run again, and by two programs at once.
 SET ANSI_NULLS ON;
 SET QUOTED_IDENTIFIER ON;
 SET NOCOUNT ON;
@@ -26,25 +33,13 @@ CREATE TABLE {outbox} (
     destination     nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
-    state           tinyint          NOT NULL DEFAULT 0 CHECK (state <= 4 OR state = 7),
-    visible_at      bigint           NULL,
+    lane            nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
+    visible_at      bigint           NULL, -- when it was due first; the line needs it
     due_at          bigint           NULL,
-    next_attempt_at bigint           NULL,
     expires_at      bigint           NULL,
-    attempts        int              NOT NULL DEFAULT 0,
     max_attempts    int              NULL,
-    crashes         int              NOT NULL DEFAULT 0,
-    claim_no        bigint           NOT NULL DEFAULT 0,
-    owner           uniqueidentifier NULL,
-    locked_until    bigint           NULL,
     created_at      bigint           NOT NULL,
-    last_attempt_at bigint           NULL,
-    last_error      nvarchar(max)    NULL,
-    processed_at    bigint           NULL,
-    processed_by    uniqueidentifier NULL,
-    response        nvarchar(max)    NULL,
-    dismissed_by    nvarchar(510)    NULL,
-    dismissed_why   nvarchar(max)    NULL
+    born            smallint         NOT NULL DEFAULT 0 -- the state in which it was written
 );
 GO
 
@@ -52,35 +47,6 @@ GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_message%')
     CREATE INDEX {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_ready%')
-    CREATE INDEX {outbox_name}_ready ON {outbox} (visible_at, seq)
-        INCLUDE (claim_no, crashes, expires_at, topic, destination) WHERE state = 0;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_suspects%')
-    CREATE INDEX {outbox_name}_suspects ON {outbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_leased%')
-    CREATE INDEX {outbox_name}_leased ON {outbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_done%')
-    CREATE INDEX {outbox_name}_done ON {outbox} (processed_at, seq) WHERE state = 2;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_dead%')
-    CREATE INDEX {outbox_name}_dead ON {outbox} (seq) INCLUDE (topic, destination, processed_at) WHERE state = 3;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_expired%')
-    CREATE INDEX {outbox_name}_expired ON {outbox} (seq) INCLUDE (topic, destination, processed_at) WHERE state = 4;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_expiring%')
-    CREATE INDEX {outbox_name}_expiring ON {outbox} (expires_at, seq) WHERE state = 0 AND expires_at IS NOT NULL;
--- Dead letters whose time to live is not over yet.
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_lapsing%')
-    CREATE INDEX {outbox_name}_lapsing ON {outbox} (expires_at, seq) WHERE state = 3 AND expires_at IS NOT NULL;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_dismissed%')
-    CREATE INDEX {outbox_name}_dismissed ON {outbox} (processed_at, seq) WHERE state = 7;
 GO
 
 IF OBJECT_ID(N'{inbox}', N'U') IS NULL
@@ -90,68 +56,22 @@ CREATE TABLE {inbox} (
     message_id      nvarchar(510)    COLLATE Latin1_General_100_BIN2 NOT NULL,
     kind            nvarchar(32)     NOT NULL DEFAULT N'Event',
     topic           nvarchar(510)    COLLATE Latin1_General_100_BIN2 NOT NULL DEFAULT N'',
-    dropped_at      bigint, -- when its payload was dropped, because it was done long ago
+    dropped_at      bigint           NULL, -- when its payload was dropped, because it was done long ago
     payload         nvarchar(max)    NULL DEFAULT N'',
     hash            varbinary(max)   NULL, -- the name of the algorithm, a colon, the digest
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
-    state           tinyint          NOT NULL DEFAULT 5 CHECK (state <= 7),
-    visible_at      bigint           NULL,
+    lane            nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
+    visible_at      bigint           NULL, -- null if it was only seen at first
     due_at          bigint           NULL,
-    next_attempt_at bigint           NULL,
     expires_at      bigint           NULL,
-    attempts        int              NOT NULL DEFAULT 0,
     max_attempts    int              NULL,
-    crashes         int              NOT NULL DEFAULT 0,
-    claim_no        bigint           NOT NULL DEFAULT 0,
-    owner           uniqueidentifier NULL,
-    locked_until    bigint           NULL,
     created_at      bigint           NOT NULL,
     last_seen_at    bigint           NOT NULL,
-    last_attempt_at bigint           NULL,
-    last_error      nvarchar(max)    NULL,
-    processed_at    bigint           NULL,
-    processed_by    uniqueidentifier NULL,
-    response        nvarchar(max)    NULL,
-    dismissed_by    nvarchar(510)    NULL,
-    dismissed_why   nvarchar(max)    NULL,
-    CONSTRAINT {inbox_name}_key UNIQUE NONCLUSTERED (source, message_id)
+    born            smallint         NOT NULL DEFAULT 5, -- the state in which it was written; 5 while it is only seen
+    CONSTRAINT {inbox_name}_key UNIQUE NONCLUSTERED (source, message_id),
+    CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
 );
-GO
-
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_ready%')
-    CREATE INDEX {inbox_name}_ready ON {inbox} (visible_at, seq)
-        INCLUDE (claim_no, crashes, expires_at, topic) WHERE state = 0;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_suspects%')
-    CREATE INDEX {inbox_name}_suspects ON {inbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_leased%')
-    CREATE INDEX {inbox_name}_leased ON {inbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_done%')
-    CREATE INDEX {inbox_name}_done ON {inbox} (processed_at, seq) WHERE state = 2;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_dead%')
-    CREATE INDEX {inbox_name}_dead ON {inbox} (seq) INCLUDE (topic, processed_at) WHERE state = 3;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_expired%')
-    CREATE INDEX {inbox_name}_expired ON {inbox} (seq) INCLUDE (topic, processed_at) WHERE state = 4;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_expiring%')
-    CREATE INDEX {inbox_name}_expiring ON {inbox} (expires_at, seq) WHERE state = 0 AND expires_at IS NOT NULL;
--- Dead letters whose time to live is not over yet.
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_lapsing%')
-    CREATE INDEX {inbox_name}_lapsing ON {inbox} (expires_at, seq) WHERE state = 3 AND expires_at IS NOT NULL;
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_dismissed%')
-    CREATE INDEX {inbox_name}_dismissed ON {inbox} (processed_at, seq) WHERE state = 7;
--- Seen, or handled outside the queue.
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_outside%')
-    CREATE INDEX {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 GO
 
 -- One mark for each handler of a message that does not come through the inbox.
@@ -171,3 +91,5 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}_marks') AND name LIKE N'{inbox_name}_marks_age%')
     CREATE INDEX {inbox_name}_marks_age ON {inbox}_marks (handler, marked_at);
 GO
+
+{each}
