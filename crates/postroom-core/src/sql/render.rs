@@ -156,6 +156,10 @@ fn wide(number: &str, columns: &[Column], with_trouble: bool) -> String {
         "expires_at" if with_trouble => {
             "CASE WHEN t.seq IS NULL THEN m.expires_at ELSE t.expires_at END AS expires_at".to_owned()
         }
+        // A message of the inbox that was done long ago has lost its payload.
+        "payload" if with_trouble && columns.iter().any(|(name, _)| *name == "hash") => {
+            "CASE WHEN m.dropped_at IS NULL THEN m.payload END AS payload".to_owned()
+        }
         "hash" => "coalesce(m.hash, s.hash) AS hash".to_owned(),
         "last_seen_at" => "coalesce(s.at, m.last_seen_at) AS last_seen_at".to_owned(),
         name => format!("m.{name}"),

@@ -162,7 +162,7 @@ pub(crate) const INBOX: InboxSql = InboxSql {
              SELECT at, sum(to_seq - from_seq + 1) OVER (ORDER BY at, from_seq) - (to_seq - from_seq + 1) AS earlier
              FROM (SELECT at, from_seq, to_seq FROM {t}_done WHERE at > ?1 AND at <= ?2 ORDER BY at LIMIT ?3) AS next
          ) AS counted WHERE earlier < ?3",
-    payloads_drop: "UPDATE {t} SET payload = NULL, dropped_at = ?3 WHERE {large} AND seq IN (
+    payloads_drop: "UPDATE {t} SET payload = '', dropped_at = ?3 WHERE {large} AND seq IN (
              SELECT m.seq FROM {t}_done AS d CROSS JOIN {t} AS m
              WHERE d.at > ?1 AND d.at <= ?2 AND m.seq BETWEEN d.from_seq AND d.to_seq)",
 };

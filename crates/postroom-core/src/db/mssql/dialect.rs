@@ -222,7 +222,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         payloads_until: "SELECT MAX(done_at) FROM (
                  SELECT TOP (?3) done_at FROM {t}_taken WHERE done_at > 0 AND done_at > ?1 AND done_at <= ?2
                  ORDER BY done_at) AS following",
-        payloads_drop: "UPDATE {t} SET payload = NULL, dropped_at = ?3 WHERE {large} AND seq IN (
+        payloads_drop: "UPDATE {t} SET payload = N'', dropped_at = ?3 WHERE {large} AND seq IN (
                  SELECT h.seq FROM {t}_taken AS h WHERE h.done_at > 0 AND h.done_at > ?1 AND h.done_at <= ?2)
              OPTION (LOOP JOIN)",
         ..shared::INBOX

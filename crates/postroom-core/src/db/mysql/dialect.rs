@@ -281,7 +281,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  SELECT done_at FROM {t}_taken FORCE INDEX ({n}_taken_by) WHERE done_at > ?1 AND done_at <= ?2
                  ORDER BY done_at LIMIT ?3) AS next",
         payloads_drop: "UPDATE {t}_taken AS h FORCE INDEX ({n}_taken_by) STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
-             SET m.payload = NULL, m.dropped_at = ?3 WHERE h.done_at > ?1 AND h.done_at <= ?2 AND {large}",
+             SET m.payload = '', m.dropped_at = ?3 WHERE h.done_at > ?1 AND h.done_at <= ?2 AND {large}",
         ..shared::INBOX
     },
     // The refused insert shares a lock with those of other duplicates. Reading shares it too, so they do not deadlock.

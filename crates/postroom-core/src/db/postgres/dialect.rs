@@ -319,7 +319,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                  FROM (SELECT at, from_seq, to_seq FROM {t}_done WHERE at > ?1 AND at <= ?2
                        ORDER BY at LIMIT ?3::bigint) AS next
              ) AS counted WHERE earlier < ?3::bigint",
-        payloads_drop: "UPDATE {t} SET payload = NULL, dropped_at = ?3 WHERE {large} AND seq = ANY (ARRAY(
+        payloads_drop: "UPDATE {t} SET payload = '', dropped_at = ?3 WHERE {large} AND seq = ANY (ARRAY(
                  SELECT m.seq FROM {t}_done AS d CROSS JOIN LATERAL (
                      SELECT x.seq FROM {t} AS x WHERE x.seq BETWEEN d.from_seq AND d.to_seq OFFSET 0) AS m
                  WHERE d.at > ?1 AND d.at <= ?2))",

@@ -57,7 +57,7 @@ CREATE TABLE {inbox} (
     kind            nvarchar(32)     NOT NULL DEFAULT N'Event',
     topic           nvarchar(510)    COLLATE Latin1_General_100_BIN2 NOT NULL DEFAULT N'',
     dropped_at      bigint           NULL, -- when its payload was dropped, because it was done long ago
-    payload         nvarchar(max)    NULL DEFAULT N'',
+    payload         nvarchar(max)    NOT NULL DEFAULT N'',
     hash            varbinary(max)   NULL, -- the name of the algorithm, a colon, the digest
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
@@ -69,8 +69,7 @@ CREATE TABLE {inbox} (
     created_at      bigint           NOT NULL,
     last_seen_at    bigint           NOT NULL,
     born            smallint         NOT NULL DEFAULT 5, -- the state in which it was written; 5 while it is only seen
-    CONSTRAINT {inbox_name}_key UNIQUE NONCLUSTERED (source, message_id),
-    CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
+    CONSTRAINT {inbox_name}_key UNIQUE NONCLUSTERED (source, message_id)
 );
 GO
 

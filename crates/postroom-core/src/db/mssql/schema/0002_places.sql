@@ -126,10 +126,6 @@ ALTER TABLE {inbox} DROP COLUMN dismissed_why;
 ALTER TABLE {inbox} ADD born smallint NOT NULL DEFAULT 5;
 ALTER TABLE {inbox} ADD lane nvarchar(510) COLLATE Latin1_General_100_BIN2 NULL;
 ALTER TABLE {inbox} ADD dropped_at bigint NULL;
-ALTER TABLE {inbox} ALTER COLUMN payload nvarchar(max) NULL;
-GO
-
-ALTER TABLE {inbox} ADD CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL);
 GO
 
 UPDATE m SET born = CASE WHEN v.state IN (5, 6) THEN v.state ELSE 0 END

@@ -49,9 +49,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     last_seen_at    BIGINT          NOT NULL, -- when this content arrived
     dropped_at      BIGINT,          -- when its payload was dropped, because it was done long ago
     headers         LONGTEXT,
-    payload         LONGTEXT,
-    UNIQUE KEY {inbox_name}_key (source, message_id),
-    CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
+    payload         LONGTEXT        NOT NULL,
+    UNIQUE KEY {inbox_name}_key (source, message_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Messages that arrived again: when that was, and their hash if the first arrival had none.

@@ -19,8 +19,7 @@ BEGIN
     IF EXISTS (SELECT 1 FROM information_schema.columns
                WHERE table_schema = v_schema AND table_name = '{inbox_name}' AND column_name = 'claim_no') THEN
         ALTER TABLE {inbox} RENAME COLUMN claim_no TO v1_claim_no, ADD COLUMN born TINYINT NOT NULL DEFAULT 5,
-            ADD COLUMN lane VARBINARY(1020), ADD COLUMN dropped_at BIGINT, MODIFY payload LONGTEXT,
-            ADD CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL);
+            ADD COLUMN lane VARBINARY(1020), ADD COLUMN dropped_at BIGINT;
     END IF;
     -- The first programs did not know these columns.
     IF EXISTS (SELECT 1 FROM information_schema.columns

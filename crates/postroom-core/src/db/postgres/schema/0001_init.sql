@@ -50,8 +50,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     lane            text     COLLATE "C",
     dropped_at      bigint,  -- when its payload was dropped, because it was done long ago
     headers         text,
-    payload         text              DEFAULT '',
-    CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
+    payload         text     NOT NULL DEFAULT ''
 );
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_name}_key ON {inbox} (source, message_id);

@@ -59,9 +59,7 @@ ALTER TABLE {inbox}
     RESET (fillfactor, autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold, autovacuum_vacuum_cost_delay,
            autovacuum_analyze_scale_factor);
 
-ALTER TABLE {inbox}
-    ALTER COLUMN born SET DEFAULT 5, ADD COLUMN dropped_at bigint, ALTER COLUMN payload DROP NOT NULL,
-    ADD CONSTRAINT {inbox_name}_has_payload CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL);
+ALTER TABLE {inbox} ALTER COLUMN born SET DEFAULT 5, ADD COLUMN dropped_at bigint;
 UPDATE {inbox} SET born = 5 WHERE visible_at IS NULL;
 
 -- It would be one of two functions that the same call can mean.

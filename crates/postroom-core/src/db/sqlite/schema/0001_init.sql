@@ -100,7 +100,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000), -- when this content arrived
     dropped_at      INTEGER, -- when its payload was dropped, because it was done long ago
     headers         TEXT,
-    payload         TEXT             DEFAULT '' CHECK (payload IS NOT NULL OR dropped_at IS NOT NULL)
+    payload         TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
