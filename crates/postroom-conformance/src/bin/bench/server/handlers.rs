@@ -62,7 +62,7 @@ async fn handled_raw<B: Bed>(url: &str, messages: usize) -> anyhow::Result<f64> 
     claimer.empty_table().await?;
     claimer.empty_effects().await?;
     claimer.insert_many(raw_rows(messages, PAYLOAD_BYTES)).await?;
-    let claimer = Arc::new(Mutex::new((claimer, Vec::new())));
+    let claimer = Arc::new(Mutex::new(Claimer { raw: claimer, claimed: Vec::new() }));
     let mut raws = Vec::new();
     for _ in 0..AT_ONCE {
         raws.push(B::Raw::connect(url).await?);
@@ -72,7 +72,7 @@ async fn handled_raw<B: Bed>(url: &str, messages: usize) -> anyhow::Result<f64> 
         for mut raw in raws {
             let claimer = claimer.clone();
             running.spawn(async move {
-                while let Some(seq) = next::<B>(&claimer).await? {
+                while let Some(seq) = claimer.lock().await.next().await? {
                     raw.handle(seq).await?;
                 }
                 anyhow::Ok(())
@@ -86,11 +86,17 @@ async fn handled_raw<B: Bed>(url: &str, messages: usize) -> anyhow::Result<f64> 
     .await
 }
 
-/// The next message of a batch; the next batch when there is none.
-async fn next<B: Bed>(claimer: &Mutex<(B::Raw, Vec<(i64, String)>)>) -> anyhow::Result<Option<i64>> {
-    let mut claimer = claimer.lock().await;
-    if claimer.1.is_empty() {
-        claimer.1 = claimer.0.claim(BATCH).await?;
+struct Claimer<R> {
+    raw: R,
+    claimed: Vec<(i64, String)>,
+}
+
+impl<R: Raw> Claimer<R> {
+    /// The next message of a batch; the next batch when there is none.
+    async fn next(&mut self) -> anyhow::Result<Option<i64>> {
+        if self.claimed.is_empty() {
+            self.claimed = self.raw.claim(BATCH).await?;
+        }
+        Ok(self.claimed.pop().map(|(seq, _)| seq))
     }
-    Ok(claimer.1.pop().map(|(seq, _)| seq))
 }
