@@ -28,7 +28,8 @@ impl Tiberius {
 impl Caller for Tiberius {
     type Backend = Mssql;
     type Tx<'c> = Begun<'c>;
-    const DROP_OUTBOX: &'static str = "DROP TABLE {s}.outbox";
+    const DROP_OUTBOX: &'static str = "DROP VIEW {s}.outbox_state; DROP VIEW {s}.outbox_by_state;
+         DROP VIEW {s}.outbox_misplaced; DROP TABLE {s}.outbox";
 
     async fn connect(stage: &Stage<Mssql>) -> anyhow::Result<Self> {
         let (client, schema) = (stage.client().await?, stage.place.own_name());

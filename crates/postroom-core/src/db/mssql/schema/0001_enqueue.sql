@@ -35,9 +35,12 @@ BEGIN
     SET @i = 1;
     WHILE @i <= LEN(@topic) OR @i <= LEN(@correlation_id)
     BEGIN
-        IF UNICODE(SUBSTRING(@topic, @i, 1)) < 32 OR UNICODE(SUBSTRING(@topic, @i, 1)) BETWEEN 127 AND 159
-            OR UNICODE(SUBSTRING(@correlation_id, @i, 1)) < 32
-            OR UNICODE(SUBSTRING(@correlation_id, @i, 1)) BETWEEN 127 AND 159
+        -- One of the two may have ended before the other.
+        IF @i <= LEN(@topic)
+            AND (UNICODE(SUBSTRING(@topic, @i, 1)) < 32 OR UNICODE(SUBSTRING(@topic, @i, 1)) BETWEEN 127 AND 159)
+            OR @i <= LEN(@correlation_id)
+            AND (UNICODE(SUBSTRING(@correlation_id, @i, 1)) < 32
+                 OR UNICODE(SUBSTRING(@correlation_id, @i, 1)) BETWEEN 127 AND 159)
             THROW 51011, N'a topic or correlation id has no control characters', 1;
         SET @i = @i + 1;
     END
