@@ -72,10 +72,11 @@ async fn handled_raw<B: Bed>(url: &str, messages: usize) -> anyhow::Result<f64> 
         for mut raw in raws {
             let claimer = claimer.clone();
             running.spawn(async move {
-                while let Some(seq) = claimer.lock().await.next().await? {
+                loop {
+                    let next = claimer.lock().await.next().await?;
+                    let Some(seq) = next else { return anyhow::Ok(()) };
                     raw.handle(seq).await?;
                 }
-                anyhow::Ok(())
             });
         }
         while let Some(worker) = running.join_next().await {
