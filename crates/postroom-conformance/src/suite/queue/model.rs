@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::clock::{Clock, ManualClock};
-use postroom::sqlite::{Durability, Sqlite};
-use postroom::store::MemoryStore;
+use postroom::sqlite::{Durability, Sqlite, SqliteOptions};
+use postroom::store::{MemoryStore, Store};
+use rusqlite::Connection;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{START, Stage};
@@ -35,7 +36,12 @@ pub fn seed() -> u64 {
 }
 
 async fn random_sequences_end_as_in_the_model(stage: &Stage<Sqlite>) -> Verdict {
+    // The tables are created once, and each sequence gets a copy.
+    let empty = stage.place.path("model.db");
+    SqliteOptions::new(&empty).watch(false).deploy_schema(true).open().await?.close().await;
+    Connection::open(&empty)?.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     for number in 0..SEQUENCES {
+        std::fs::copy(&empty, stage.place.path(&format!("model-{number}.db")))?;
         let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
         let ops: Vec<_> = (0..VERBS).map(|_| Op::draw(&mut rng)).collect();
         let played = compare(stage, number, &ops).await;
@@ -45,11 +51,7 @@ async fn random_sequences_end_as_in_the_model(stage: &Stage<Sqlite>) -> Verdict 
 }
 
 /// Plays one random sequence on a store of anybody's: no verb may fail.
-pub(in crate::suite) async fn play_one(
-    store: impl postroom::store::Store,
-    clock: &ManualClock,
-    number: u64,
-) -> Verdict {
+pub(in crate::suite) async fn play_one(store: impl Store, clock: &ManualClock, number: u64) -> Verdict {
     let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
     let mut world = World::new(store);
     for op in (0..VERBS).map(|_| Op::draw(&mut rng)) {
@@ -64,9 +66,9 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     let clock = ManualClock::new(START);
     let file = stage.place.path(&format!("model-{number}.db"));
     // Nothing is lost while the machine runs, and a sequence needs no more than that.
-    let sqlite = postroom::sqlite::SqliteOptions::new(&file).durability(Durability::Normal).watch(false);
+    let sqlite = SqliteOptions::new(&file).durability(Durability::Normal).watch(false);
     let sqlite = sqlite.idle(Duration::from_millis(200));
-    let sqlite = sqlite.deploy_schema(true).clock(Clock::Manual(clock.clone())).open().await?;
+    let sqlite = sqlite.clock(Clock::Manual(clock.clone())).open().await?;
     let mut model = World::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
     let mut real = World::new(sqlite);
     for (at, op) in ops.iter().enumerate() {
@@ -94,7 +96,7 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
 
 /// Every message stands in one place.
 fn misplaced(file: &std::path::Path) -> Verdict {
-    let conn = rusqlite::Connection::open(file)?;
+    let conn = Connection::open(file)?;
     for queue in ["outbox", "inbox"] {
         let sql = format!("SELECT count(*) FROM {queue}_messages_misplaced");
         let misplaced: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
