@@ -41,7 +41,7 @@ cases! { trouble:
     worker a_newer_version_kills_nothing [];
 }
 
-const MESSAGES: u64 = 200;
+const MESSAGES: u64 = 100;
 /// Places are tried again soon: how long that takes is not tested here.
 const SOON: Duration = Duration::from_millis(10);
 /// Six attempts last a little more than a minute, and ten of a handler five. A round is shorter than a lease: a message
