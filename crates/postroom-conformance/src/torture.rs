@@ -233,7 +233,7 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
         commits_cut: nemesis.site.as_ref().map_or(0, Site::cuts),
         commits_in_doubt: tally.in_doubt,
         sabotage: options.sabotage.map(sabotage_name),
-        troubles: tally.troubles.iter().take(TROUBLES_SHOWN).cloned().collect(),
+        troubles: found.causes.iter().chain(&tally.troubles).take(TROUBLES_SHOWN).cloned().collect(),
         seconds: (pace::now() - started).as_secs_f64(),
         kept: None,
     }

@@ -70,11 +70,21 @@ impl Keeper {
 
     /// Kills all of the server's processes at once, like a crash of the machine, and waits until they are gone.
     pub(crate) fn kill(mut self) -> Result<()> {
-        // A stopped server starts no further process while we list its children.
+        // A stopped server starts no further process while we list its children. It may have started one before it
+        // stopped, so they are listed until nothing is new: a child that is left may wait forever for a lock.
         let _ = kill_process(self.server, Signal::STOP);
-        for process in children(self.server).into_iter().chain([self.server]) {
-            let _ = kill_process(process, Signal::KILL);
+        let mut killed = Vec::new();
+        loop {
+            let new: Vec<_> = children(self.server).into_iter().filter(|child| !killed.contains(child)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for child in &new {
+                let _ = kill_process(*child, Signal::KILL);
+            }
+            killed.extend(new);
         }
+        let _ = kill_process(self.server, Signal::KILL);
         self.finish()
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Findings {
     pub(crate) stale_applied: u64,
     /// Messages that are dead.
     pub(crate) dead: u64,
+    /// What they died of.
+    pub(crate) causes: Vec<String>,
     /// Messages that stand in no place or in two.
     pub(crate) misplaced: u64,
 }
@@ -60,6 +62,10 @@ pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
         found.stale_applied += rows.count(base, "SELECT count(*) FROM stale_settles")?;
         let given_up = format!("SELECT count(*) FROM {} WHERE state IN (3, 4)", rows.sight().states(base));
         found.dead += rows.count(base, &given_up)?;
+        let causes = format!("SELECT last_error FROM {} WHERE state = 3", rows.sight().states(base));
+        found
+            .causes
+            .extend(rows.texts(base, &causes)?.into_iter().map(|cause| format!("dead in {}: {cause}", base.name())));
         if let Some(misplaced) = rows.sight().misplaced(base) {
             found.misplaced += rows.count(base, &format!("SELECT count(*) FROM {misplaced}"))?;
         }
