@@ -10,6 +10,7 @@ pub(crate) mod driver_rusqlite;
 #[cfg(feature = "sqlx-0_9-sqlite")]
 mod driver_sqlx_09;
 mod durable;
+mod enqueue;
 pub(crate) mod error;
 mod examine;
 mod function;

@@ -23,6 +23,7 @@ cases! { group:
     sqlite the_users_code_may_use_savepoints [];
     sqlite one_rollback_spares_the_others ["SQM-13.1"];
     sqlite one_failed_commit_spares_the_others ["SQM-13.1"];
+    sqlite enqueues_that_wait_together_answer_for_themselves ["SQM-13.1"];
     sqlite a_handler_that_swallows_a_rollback_leaves_nothing_behind [];
     sqlite a_write_that_calls_its_own_store_is_told [];
     sqlite an_async_handler_cannot_hold_the_writer_for_long [];
@@ -162,6 +163,56 @@ async fn beside(stage: &Stage<Sqlite>, culprit: &'static str) -> anyhow::Result<
         Some(ended) => ended?.err().ok_or_else(|| anyhow::anyhow!("the culprit succeeded")),
         None => anyhow::bail!("the culprit did not run"),
     }
+}
+
+/// They are stored with few statements. One of them is a duplicate, and one is refused.
+async fn enqueues_that_wait_together_answer_for_themselves(stage: &Stage<Sqlite>) -> Verdict {
+    let refuse = "CREATE TRIGGER never BEFORE INSERT ON outbox_messages WHEN new.topic = 'unlucky'
+        BEGIN SELECT RAISE(ABORT, 'unlucky'); END";
+    stage.store.write(move |tx| Ok(tx.execute_batch(refuse)?)).await?;
+    let outbox = Outbox::new(stage.store.clone());
+    let known = NewMessage::new("a", "known");
+    outbox.enqueue(known.clone()).await?;
+    let (release, released) = mpsc::channel::<()>();
+    let store = stage.store.clone();
+    let mut holding = JoinSet::new();
+    holding.spawn(async move {
+        let wait = move |_: &postroom::sqlite::WriteTx<'_>| {
+            released.recv().ok();
+            Ok(())
+        };
+        store.write(wait).await
+    });
+    let mut jobs = JoinSet::new();
+    for n in 0..40 {
+        let (outbox, known) = (outbox.clone(), known.clone());
+        jobs.spawn(async move {
+            let messages = match n {
+                7 => vec![known],
+                13 => vec![NewMessage::new("unlucky", "")],
+                n => (0..=n % 3).map(|_| NewMessage::new("a", "")).collect(),
+            };
+            let ids: Vec<_> = messages.iter().map(NewMessage::work_item_id).collect();
+            (n, ids, outbox.enqueue_many(messages).await)
+        });
+    }
+    // All wait behind the writer when nothing more happens for a while. If one does not, the test is easier to pass.
+    let _ = tokio::time::timeout(Duration::from_millis(20), jobs.join_next()).await;
+    drop(release);
+    let mut stored_now = 1;
+    while let Some(ended) = soon("all get an answer", jobs.join_next()).await? {
+        let (n, ids, stored) = ended?;
+        if n == 13 {
+            assert!(stored.is_err(), "it was stored");
+            continue;
+        }
+        let stored = stored?;
+        assert_eq!(stored.iter().map(|stored| stored.id()).collect::<Vec<_>>(), ids, "the answer to another");
+        assert!(stored.iter().all(|stored| stored.is_new() == (n != 7)), "{n}");
+        stored_now += if n == 7 { 0 } else { i64::try_from(stored.len())? };
+    }
+    assert_eq!(count(stage, "outbox_messages").await?, stored_now);
+    Ok(())
 }
 
 async fn one_rollback_spares_the_others(stage: &Stage<Sqlite>) -> Verdict {

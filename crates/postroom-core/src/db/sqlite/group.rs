@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::db::sqlite::enqueue::Enqueue;
 use crate::db::sqlite::guard::Guard;
 use crate::db::sqlite::job::{Job, Ran, lost, the_same};
 use crate::db::sqlite::thread::Shared;
@@ -66,12 +67,17 @@ impl Group<'_> {
         let mut ran: Vec<Box<dyn Job>> = Vec::new();
         let mut sessions_only = true;
         let mut next = Some(first);
-        while let Some(mut job) = next {
+        while let Some(job) = next {
             if job.is_wanted() {
                 sessions_only &= job.is_session();
-                let result = self.run_job(job.as_mut());
+                let place = ran.len();
                 ran.push(job);
-                if let Ran::Spoilt(error) = result {
+                while ran.len() < GROUP_JOBS_MAX
+                    && let Some(beside) = self.shared.job_beside(ran[place].as_mut())
+                {
+                    ran.push(beside);
+                }
+                if let Ran::Spoilt(error) = self.run_together(&mut ran[place..]) {
                     return (ran, Some(error));
                 }
             } else {
@@ -87,7 +93,23 @@ impl Group<'_> {
     }
 
     fn run_job(&self, job: &mut dyn Job) -> Ran {
-        let ran = catch_unwind(AssertUnwindSafe(|| job.run(self.conn, self.guard)));
+        self.checked(|| job.run(self.conn, self.guard))
+    }
+
+    /// Runs one job, or several that store messages.
+    fn run_together(&self, jobs: &mut [Box<dyn Job>]) -> Ran {
+        match jobs {
+            [job] => self.run_job(job.as_mut()),
+            jobs => self.checked(|| {
+                let jobs = jobs.iter_mut().filter_map(|job| job.as_enqueue());
+                Enqueue::run_together(self.conn, jobs.collect())
+            }),
+        }
+    }
+
+    /// Runs code of jobs, and makes sure that the transaction is still the one that was begun.
+    fn checked(&self, run: impl FnOnce() -> Ran) -> Ran {
+        let ran = catch_unwind(AssertUnwindSafe(run));
         let ran = ran.unwrap_or_else(|_| {
             self.guard.leave();
             Ran::Spoilt(lost())

@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::db::sqlite::enqueue::Enqueue;
 use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::store::Wake;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -34,6 +35,11 @@ pub(crate) trait Job: Send {
     /// Whether the job waits for code on another thread while it holds the transaction.
     fn is_session(&self) -> bool {
         false
+    }
+
+    /// The job, if it only stores messages.
+    fn as_enqueue(&mut self) -> Option<&mut Enqueue> {
+        None
     }
 }
 

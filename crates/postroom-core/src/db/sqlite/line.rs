@@ -56,8 +56,13 @@ impl Line {
 
     /// The next job, unless it is a session and `may_be_session` is false.
     pub(super) fn pop_for_group(&mut self, may_be_session: bool) -> Option<Waiting> {
-        let is_next = self.jobs.front().is_some_and(|next| may_be_session || !next.job.is_session());
-        if is_next { self.jobs.pop_front() } else { None }
+        self.jobs.pop_front_if(|next| may_be_session || !next.job.is_session())
+    }
+
+    /// The next job, if it can run together with this one.
+    pub(super) fn pop_beside(&mut self, job: &mut dyn Job) -> Option<Waiting> {
+        let job = job.as_enqueue()?;
+        self.jobs.pop_front_if(|next| next.job.as_enqueue().is_some_and(|next| next.may_join(job)))
     }
 
     /// Takes the jobs that were submitted no later than `latest`.

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
+use crate::db::sqlite::enqueue::Enqueue;
 use crate::db::sqlite::job::{user_job, verb_job};
 use crate::db::sqlite::readers::Readers;
 use crate::db::sqlite::schema::{migrate, schema_version};
@@ -206,9 +207,9 @@ impl SqliteShared {
     }
 
     pub(crate) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        let enqueue = self
-            .ring(Queue::Outbox, messages, |verbs, conn, messages, now| Box::pin(verbs.enqueue(conn, messages, now)));
-        enqueue.await
+        let (job, answer) = Enqueue::job(self.clone(), messages);
+        self.writer.submit(job)?;
+        answer.await.map_err(|_| broken_down())?
     }
 
     pub(crate) async fn claim(self: &Arc<Self>, queue: Queue, request: ClaimRequest) -> Result<Claims> {

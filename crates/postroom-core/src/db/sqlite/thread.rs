@@ -244,4 +244,8 @@ impl Shared {
     pub(super) fn another_job(&self, may_be_session: bool) -> Option<Box<dyn Job>> {
         self.lock().pop_for_group(may_be_session).map(|waiting| waiting.job)
     }
+
+    pub(super) fn job_beside(&self, job: &mut dyn Job) -> Option<Box<dyn Job>> {
+        self.lock().pop_beside(job).map(|waiting| waiting.job)
+    }
 }
