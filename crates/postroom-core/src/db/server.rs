@@ -32,7 +32,7 @@ use crate::db::server::connection::Patience;
 use crate::sql::Session;
 use crate::sql::dialect::Dialect;
 use crate::support::clock::Timestamp;
-use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::error::Result;
 
 /// A database server, used through one of its drivers.
 #[diagnostic::on_unimplemented(
@@ -86,11 +86,16 @@ pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static 
     /// Begins a transaction whose commit will be durable.
     fn begin(&mut self) -> impl Future<Output = Result<Began>> + Send;
 
-    /// Begins a handler's transaction, in which the user's own code runs.
-    fn begin_for_handler(&mut self) -> impl Future<Output = Result<Began>> + Send;
+    /// Begins a handler's transaction, in which the user's own code runs. It fails if the server takes no writes.
+    fn begin_for_handler(&mut self) -> impl Future<Output = Result<()>> + Send;
 
     /// Commits. After an error of kind `Unavailable` it is unknown whether the transaction was committed.
     fn commit(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Commits a handler's transaction. It fails if that is no longer the one that was begun.
+    fn commit_for_handler(&mut self) -> impl Future<Output = Result<()>> + Send {
+        self.commit()
+    }
 
     /// Rolls the transaction back.
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
@@ -99,7 +104,7 @@ pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static 
     fn patience(&mut self) -> &mut Patience;
 
     /// Fails if a handler's transaction is no longer the one that was begun: a write would then be committed without
-    /// the earlier ones.
+    /// the earlier ones. A database whose commit can find out in the same round trip leaves it to that.
     fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
 
     /// Runs before the commit of a handler's transaction that ends without an ack. It fails, as the ack would, if the
@@ -122,11 +127,7 @@ pub(crate) struct Began {
 impl Began {
     /// The server's time, if it takes writes.
     pub(crate) fn writable(self) -> Result<Timestamp> {
-        if self.is_read_only {
-            let why = "the server is read-only: a standby, or a former primary that another server has replaced";
-            return Err(Error::new(ErrorKind::Unavailable, why));
-        }
-        Ok(self.said)
+        if self.is_read_only { Err(connection::read_only()) } else { Ok(self.said) }
     }
 }
 

@@ -110,6 +110,22 @@ macro_rules! conversation {
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) use conversation;
 
+/// Reads the rows of an answer as they come: the driver keeps none of them, which would take as much memory again. All
+/// of them are read, even if one is unreadable, so that the connection can be used again.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(crate) async fn read_each<R: Row, T>(
+    mut rows: impl futures_util::Stream<Item = sqlx::Result<R>> + Unpin,
+    mut read: impl FnMut(&dyn Row) -> Result<T>,
+) -> sqlx::Result<Vec<Result<T>>> {
+    use futures_util::TryStreamExt as _;
+
+    let mut all = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        all.push(read(&row));
+    }
+    Ok(all)
+}
+
 /// A number that a server sent as text.
 pub(crate) fn number(row: &impl Row, column: usize) -> Result<i64> {
     let text = row.str(column)?.unwrap_or_default();

@@ -119,7 +119,10 @@ impl SqlVerbs {
         }
         self.settle_others(session, queue, &others, now, &mut settled).await?;
         // All transactions lock rows in the same order, so that two that settle the same rows cannot deadlock.
-        acks.sort_unstable_by_key(|(lease, _)| lease.seq);
+        let asked = acks.len() as u64;
+        acks.sort_by_key(|(lease, _)| (lease.seq, lease.claim_no));
+        // Of two acks under one lease, the first counts.
+        acks.dedup_by_key(|(lease, _)| (lease.seq, lease.claim_no, lease.owner));
         let mut held = self.ack_many(session, queue, &acks, now).await?;
         if session.in_doubt() {
             let seqs: Vec<i64> = acks.iter().map(|(lease, _)| lease.seq).collect();
@@ -129,7 +132,7 @@ impl SqlVerbs {
                     as u64;
         }
         (0..held).for_each(|_| settled.count(Some(State::Done)));
-        (held..acks.len() as u64).for_each(|_| settled.count(None));
+        (held..asked).for_each(|_| settled.count(None));
         Ok(settled)
     }
 

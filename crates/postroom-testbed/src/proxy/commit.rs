@@ -72,9 +72,11 @@ impl Watch {
     }
 }
 
-/// Commands have the number 0; later packets of the same exchange, and the login, do not.
+/// Commands have the number 0; later packets of the same exchange, and the login, do not. A statement that checks the
+/// transaction may come before the COMMIT.
 fn is_mysql_commit(message: &[u8]) -> bool {
-    matches!(message, [_, _, _, 0, MYSQL_QUERY, statement @ ..] if is_commit(statement))
+    let [_, _, _, 0, MYSQL_QUERY, text @ ..] = message else { return false };
+    text.rsplit(|byte| *byte == b';').next().is_some_and(is_commit) || is_commit(text)
 }
 
 /// A batch is text with 16 bits per character, after headers that begin with their length.
@@ -133,6 +135,8 @@ mod tests {
         assert!(!watch.sees_commit(b"\x07\0\0\0\x16COMMIT"), "another command");
         assert!(!watch.sees_commit(b"\x07\0\0\0\x03COM"));
         assert!(watch.sees_commit(b"MIT"));
+        assert!(watch.sees_commit(b"\x15\0\0\0\x03RELEASE here; COMMIT"), "after a check");
+        assert!(!watch.sees_commit(b"\x0f\0\0\0\x03COMMIT; SELECT"));
     }
 
     /// Builds a batch as a client sends it.

@@ -19,6 +19,7 @@ cases! { settle:
     both acked_messages_never_come_back ["OBX-035", "IBX-047"];
     both nothing_to_settle_is_no_work ["OBX-036", "IBX-048", "IBX-059", "IBX-066"];
     both the_same_lease_twice_settles_once ["OBX-036"];
+    both of_several_acks_the_first_under_the_valid_lease_answers ["OBX-033", "IBX-045"];
     both each_lease_of_a_batch_ends_in_its_own_way [];
     both a_stale_lease_does_not_hold_up_its_neighbours ["OBX-034", "OBX-041", "OBX-047"];
     both a_batch_is_seen_whole_or_not_at_all ["OBX-080", "OBX-081", "IBX-102", "IBX-103"];
@@ -146,6 +147,18 @@ async fn the_same_lease_twice_settles_once(h: &Harness) -> Verdict {
         let settled = side.verbs().abandon([lease.clone(), lease.clone()], "x", None).await?;
         assert_eq!((settled.applied, settled.lost), (1, 1));
         assert_eq!(side.record(lease.seq()).await?.attempts(), 1);
+    }
+    Ok(())
+}
+
+async fn of_several_acks_the_first_under_the_valid_lease_answers(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        let (stale, fresh) = taken_over(h, side).await?;
+        let ack = |lease: &Lease, answer: &str| Settle::ack_with(lease.clone(), Some(answer.to_owned()));
+        let acks = vec![ack(&stale, "stale"), ack(&fresh, "first"), ack(&fresh, "second")];
+        let settled = side.verbs().settle(acks).await?;
+        assert_eq!((settled.applied, settled.lost), (1, 2));
+        assert_eq!(side.record(fresh.seq()).await?.response(), Some("first"));
     }
     Ok(())
 }

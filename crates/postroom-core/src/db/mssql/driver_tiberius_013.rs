@@ -187,10 +187,10 @@ impl ServerConnection for MssqlServerConnection {
         Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
     }
 
-    async fn begin_for_handler(&mut self) -> Result<Began> {
+    async fn begin_for_handler(&mut self) -> Result<()> {
         let answer = self.ask(BEGIN_HANDLER).await?;
         if answer.str(2)? == Some(self.database.as_str()) {
-            return Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?));
+            return self.patience.check_writable(number(&answer, 1)? != 0);
         }
         Err(Error::new(ErrorKind::Unavailable, "a handler left this connection in another database"))
     }

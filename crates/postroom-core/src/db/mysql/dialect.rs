@@ -38,19 +38,17 @@ pub(crate) const BEGIN: &str =
 /// For connections that only run our own statements: a statement that commits by itself runs at this level too.
 pub(crate) const FOR_VERBS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// Begins a handler's transaction. A deadlock rolls the whole transaction back, and the savepoint is gone with it. If
-/// the handler ignores the deadlock, its next write must not commit by itself. The answer is the same as for our own
-/// transactions.
+/// the handler ignores the deadlock, its next write must not commit by itself. Answers whether it is read-only.
 pub(crate) const BEGIN_HANDLER: &str = concat!(
     "SET autocommit = 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
      START TRANSACTION; SAVEPOINT postroom_handler; SELECT ",
-    clock!(),
-    ", ",
     read_only!()
 );
 /// Rolls a transaction back, and answers whether the next one could write, in one round trip.
 pub(crate) const ROLL_BACK: &str = concat!("ROLLBACK; SELECT ", clock!(), ", ", read_only!());
-/// Fails if the transaction is no longer the one that was begun.
-pub(crate) const RELEASE_HANDLER: &str = "RELEASE SAVEPOINT postroom_handler";
+/// Commits a handler's transaction. If it is no longer the one that was begun, the savepoint is gone, and the commit
+/// after it is not run.
+pub(crate) const COMMIT_HANDLER: &str = "RELEASE SAVEPOINT postroom_handler; COMMIT";
 /// What a server must report before we trust it: its time, whether it is read-only, and its version.
 pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", ", read_only!(), ", version()");
 /// Keeps two programs from deploying the schema at once.

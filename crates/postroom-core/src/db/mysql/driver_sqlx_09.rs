@@ -6,12 +6,12 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, MySql, MySqlConn
 use uuid::Uuid;
 
 use crate::db::mysql::dialect::{
-    BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, FOR_VERBS, HELLO, RELEASE_HANDLER, ROLL_BACK,
+    BEGIN, BEGIN_HANDLER, COMMIT_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, FOR_VERBS, HELLO, ROLL_BACK,
 };
 use crate::db::mysql::error::{failed, number_of};
 use crate::db::server::connection::{Patience, Turn, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
-use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, number};
+use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, number, read_each};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -80,12 +80,24 @@ impl ServerConnection for MySqlServerConnection {
         self.began(BEGIN).await
     }
 
-    async fn begin_for_handler(&mut self) -> Result<Began> {
-        self.began(BEGIN_HANDLER).await
+    async fn begin_for_handler(&mut self) -> Result<()> {
+        let answer = self.ask(BEGIN_HANDLER).await?;
+        self.patience.check_writable(number(&answer, 0)? != 0)
     }
 
     async fn commit(&mut self) -> Result<()> {
         self.say("COMMIT").await
+    }
+
+    async fn commit_for_handler(&mut self) -> Result<()> {
+        let committed = async {
+            match self.conn.execute(COMMIT_HANDLER).await {
+                Ok(_) => Ok(()),
+                Err(error) if number_of(&error) == Some(NO_SUCH_SAVEPOINT) => Err(ended_inside()),
+                Err(error) => Err(failed(error)),
+            }
+        };
+        self.patience.wait(committed).await
     }
 
     async fn roll_back(&mut self) -> Result<()> {
@@ -97,15 +109,9 @@ impl ServerConnection for MySqlServerConnection {
         &mut self.patience
     }
 
+    /// The commit finds out: without autocommit, nothing is stored before it.
     async fn check_open(&mut self) -> Result<()> {
-        let released = async {
-            match self.conn.execute(RELEASE_HANDLER).await {
-                Ok(_) if self.conn.is_in_transaction() => Ok(()),
-                Err(error) if number_of(&error) != Some(NO_SUCH_SAVEPOINT) => Err(failed(error)),
-                _ => Err(ended_inside()),
-            }
-        };
-        self.patience.wait(released).await
+        Ok(())
     }
 }
 
@@ -131,11 +137,10 @@ impl Session for MySqlServerConnection {
     async fn query<T: Send>(
         &mut self,
         statement: &Statement,
-        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
+        read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = async { bound(statement).fetch_all(&mut self.conn).await.map_err(failed) };
-        let rows = self.patience.wait(rows).await?;
-        rows.iter().map(|row| read(row)).collect()
+        let rows = async { read_each(bound(statement).fetch(&mut self.conn), read).await.map_err(failed) };
+        self.patience.wait(rows).await?.into_iter().collect()
     }
 }
 

@@ -137,8 +137,9 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                  FROM numbered GROUP BY lease, claim_no, owner, run
              ), answered AS (
                  INSERT INTO {t}_answer (seq, response)
-                 SELECT a.n, a.r FROM unnest(?1::bigint[], ?4::text[]) AS a (n, r)
-                 WHERE a.r IS NOT NULL AND (a.n IN (SELECT gone.seq FROM gone)) IS TRUE
+                 SELECT a.n, a.r FROM unnest(?1::bigint[], ?2::uuid[], ?3::bigint[], ?4::text[]) AS a (n, o, c, r)
+                 WHERE a.r IS NOT NULL
+                   AND ((a.n, a.o, a.c) IN (SELECT gone.seq, gone.owner, gone.claim_no FROM gone)) IS TRUE
                  ON CONFLICT (seq) DO UPDATE SET response = excluded.response
              ), emptied AS (
                  DELETE FROM {t}_lease AS e USING (SELECT lease, count(*) AS n FROM gone GROUP BY lease) AS g

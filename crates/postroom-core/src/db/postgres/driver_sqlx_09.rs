@@ -12,7 +12,7 @@ use crate::db::postgres::dialect::{
 use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
 use crate::db::server::connection::{Patience, Turn, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
-use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, explained, number};
+use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, explained, number, read_each};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -145,8 +145,9 @@ impl ServerConnection for PgServerConnection {
         self.began(if self.is_plain { BEGIN_PLAIN } else { BEGIN }).await
     }
 
-    async fn begin_for_handler(&mut self) -> Result<Began> {
-        self.began(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
+    async fn begin_for_handler(&mut self) -> Result<()> {
+        let answer = self.ask(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await?;
+        self.patience.check_writable(answer.str(0)? == Some("on"))
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -192,12 +193,11 @@ impl Session for PgServerConnection {
     async fn query<T: Send>(
         &mut self,
         statement: &Statement,
-        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
+        read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
         let query = self.bound(statement);
-        let rows = async { query.fetch_all(&mut self.conn).await.map_err(failed) };
-        let rows = self.patience.wait(rows).await?;
-        rows.iter().map(|row| read(row)).collect()
+        let rows = async { read_each(query.fetch(&mut self.conn), read).await.map_err(failed) };
+        self.patience.wait(rows).await?.into_iter().collect()
     }
 }
 

@@ -38,6 +38,12 @@ impl Patience {
         Began { said: Timestamp::from_micros(said), is_read_only }
     }
 
+    /// Fails if the server takes no writes. Its connection is not used again.
+    pub(crate) fn check_writable(&mut self, is_read_only: bool) -> Result<()> {
+        self.is_spent |= is_read_only;
+        if is_read_only { Err(read_only()) } else { Ok(()) }
+    }
+
     /// Marks the connection: it must not be used again.
     pub(crate) fn spend(&mut self) {
         self.is_spent = true;
@@ -48,6 +54,12 @@ impl Patience {
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent
     }
+}
+
+/// The error of a server that takes no writes.
+pub(crate) fn read_only() -> Error {
+    let why = "the server is read-only: a standby, or a former primary that another server has replaced";
+    Error::new(ErrorKind::Unavailable, why)
 }
 
 /// The address of a server. It contains a password, so it is never printed.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::db::server::{Began, Engine, Pooled, ServerConnection, ServerShared, ServerStore};
+use crate::db::server::{Engine, Pooled, ServerConnection, ServerShared, ServerStore};
 use crate::queue::{Lease, Queue};
 use crate::sql::{Expects, Session, Statement};
 use crate::store::HandledMark;
@@ -30,26 +30,24 @@ type Acked = (Queue, Lease, Option<String>);
 impl<E: Engine> HandlerTx<E> {
     pub(super) async fn begin(store: &ServerStore<E>) -> Result<Self> {
         let core = store.0.clone();
-        run_to_completion(async move {
-            let mut stale = 0;
-            loop {
-                let mut link = core.handler_pool.get().await?;
-                match link.begin_for_handler().await.and_then(Began::writable) {
-                    Ok(_) => return Ok(Self { link, core, enqueued: false, marked: None }),
-                    // After a restart of the server every idle connection is stale; after a failover it is read-only.
-                    Err(error)
-                        if error.kind() == ErrorKind::Unavailable
-                            && !link.is_fresh()
-                            && stale <= core.handler_pool.size() =>
-                    {
-                        stale += 1;
-                        core.handler_pool.close_idle();
-                    }
-                    Err(error) => return Err(error),
+        let mut stale = 0;
+        loop {
+            // If the caller stops waiting here, the connection is closed, and nothing was written.
+            let mut link = core.handler_pool.get().await?;
+            match link.begin_for_handler().await {
+                Ok(()) => return Ok(Self { link, core, enqueued: false, marked: None }),
+                // After a restart of the server every idle connection is stale; after a failover it is read-only.
+                Err(error)
+                    if error.kind() == ErrorKind::Unavailable
+                        && !link.is_fresh()
+                        && stale <= core.handler_pool.size() =>
+                {
+                    stale += 1;
+                    core.handler_pool.close_idle();
                 }
+                Err(error) => return Err(error),
             }
-        })
-        .await
+        }
     }
 
     /// Acknowledges, if there is something to acknowledge, and commits. An error means that nothing was stored, or that
@@ -73,7 +71,7 @@ impl<E: Engine> HandlerTx<E> {
             self.roll_back().await;
             return Err(error);
         }
-        match self.link.commit().await {
+        match self.link.commit_for_handler().await {
             Ok(()) => self.link.give_back(),
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 telemetry::commit_in_doubt(&core.name, &error);

@@ -23,10 +23,9 @@ claiming: BEGIN
     END IF;
     IF NOT p_suspects THEN
         -- If nothing waits, nothing is written.
-        SELECT MAX(found.seq) INTO v_over FROM (
-            SELECT seq FROM {t}_line
-            WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
-              AND (p_topics IS NULL OR {among_asked}) LIMIT 1) AS found;
+        SELECT seq INTO v_over FROM {t}_line
+        WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+          AND (p_topics IS NULL OR {among_asked}) LIMIT 1;
         IF v_over IS NULL AND p_alone THEN
             ROLLBACK;
         END IF;
@@ -71,9 +70,9 @@ claiming: BEGIN
                 STRAIGHT_JOIN {t}_trouble AS t FORCE INDEX (PRIMARY) ON t.seq = h.seq
             SET t.visible_at = NULL WHERE h.done_at = 0 AND h.lease = v_lease;
         END IF;
-        -- Leases under which nothing is held any more, now and then. Reading them must lock nothing, and others may
-        -- sweep too.
-        sweep: WHILE v_lease DIV @@auto_increment_increment % 16 = 0 AND v_swept < 128 DO
+        -- Leases under which nothing is held any more, now and then, and less often if few messages wait: they would
+        -- wait for it. Reading them must lock nothing, and others may sweep too.
+        sweep: WHILE v_lease DIV @@auto_increment_increment % IF(v_rows < p_limit, 128, 16) = 0 AND v_swept < 256 DO
             SELECT MAX(found.no) INTO v_over FROM (
                 SELECT e.no FROM {leases} WHERE {held_of} IS NULL ORDER BY e.until LIMIT 1) AS found;
             SELECT MAX(no) INTO v_over FROM {t}_lease WHERE no = v_over FOR UPDATE SKIP LOCKED;

@@ -38,11 +38,11 @@ pub(crate) const FOR_VERBS: [(&str, &str); 7] = [
 pub(crate) const HAS_SETTINGS: &str = "SELECT (current_setting('enable_bitmapscan') = 'off'
      AND current_setting('plan_cache_mode') = 'force_generic_plan')::int";
 /// Begins a handler's transaction at the isolation level that the server or the user has set, because the user's own
-/// code runs in it. The answer is the same as for our own transactions.
-pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", clock!(), ", ", read_only!(), ", ", durable!());
+/// code runs in it. Answers whether it is read-only. A SELECT would have to be planned; SHOW takes a fraction of the
+/// time. The ack makes the commit wait for the disk.
+pub(crate) const BEGIN_HANDLER: &str = "BEGIN; SHOW transaction_read_only";
 /// The same behind a pooler: the connection may hold statements under the names that this client's driver will use.
-pub(crate) const POOLED_BEGIN_HANDLER: &str =
-    concat!("BEGIN; DEALLOCATE ALL; SELECT ", clock!(), ", ", read_only!(), ", ", durable!());
+pub(crate) const POOLED_BEGIN_HANDLER: &str = "BEGIN; DEALLOCATE ALL; SHOW transaction_read_only";
 /// Rolls a transaction back, and answers whether the next one could write, in one round trip.
 pub(crate) const ROLL_BACK: &str = concat!("ROLLBACK; SELECT ", clock!(), ", ", read_only!());
 /// Precedes the commit of a handler's transaction that ends without an ack. It fails in a transaction that was aborted,
