@@ -1,5 +1,6 @@
 //! Leases: the right to settle one row, for a limited time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::message::{Message, OwnerToken};
@@ -127,7 +128,7 @@ pub struct Claimed {
     /// The right to settle it.
     pub lease: Lease,
     /// Its message, or an error if the row cannot be read as a message.
-    pub message: std::result::Result<Message, String>,
+    pub message: std::result::Result<Arc<Message>, String>,
 }
 
 /// The result of a claim.

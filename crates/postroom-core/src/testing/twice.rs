@@ -1,7 +1,6 @@
 //! Runs a handler twice for one message, and reports whether its effects doubled.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Workbench;
@@ -134,7 +133,7 @@ impl<B: Backend> Workbench<B> {
         let message = claimed.message.map_err(Error::invalid)?;
         let entry = handlers.find(&message.topic);
         let entry = entry.ok_or_else(|| Error::invalid(format!("no handler for the topic {}", message.topic)))?;
-        let mut ctx = Ctx::<B>::new(&self.store, LEASE, Arc::new(message), &handlers.state);
+        let mut ctx = Ctx::<B>::new(&self.store, LEASE, message, &handlers.state);
         let handled = match entry {
             Entry::Blocking(handler) => ctx.call_blocking(handler).await,
             Entry::Async(handler) => B::scope(&self.store, async { handler.run(&mut ctx).await }).await,

@@ -99,7 +99,7 @@ async fn what_travels_beside_the_payload_comes_back(h: &Harness) -> Verdict {
     let message = claimed.message.map_err(anyhow::Error::msg)?;
     assert_eq!((message.kind, message.source()), (Kind::Response, Some("shop")));
     assert_eq!((message.headers.len(), message.correlation_id.as_deref()), (1, Some("c")));
-    assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash.to_string() == "odd:00ff3a"));
+    assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if hash.to_string() == "odd:00ff3a"));
     Ok(())
 }
 
@@ -127,7 +127,7 @@ async fn hashes_are_sha_256(h: &Harness) -> Verdict {
     h.inbox.enqueue(draft.incoming()?.hash(hash_bytes("abc"))).await?;
     let claimed = h.side(postroom::queue::Queue::Inbox).claim(1).await?.remove(0);
     let message = claimed.message.map_err(anyhow::Error::msg)?;
-    assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash == hash_bytes("abc").into()));
+    assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if *hash == hash_bytes("abc").into()));
     Ok(())
 }
 

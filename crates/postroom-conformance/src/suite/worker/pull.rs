@@ -43,7 +43,7 @@ fn topics(of: &[&str]) -> anyhow::Result<Topics> {
 
 async fn taken(h: &Harness, queue: Queue, topics: &Topics) -> anyhow::Result<Vec<String>> {
     let claims = h.side(queue).verbs().claim_topics(OwnerToken::new(), LEASE, 10, topics).await?;
-    let names = claims.claimed.into_iter().map(|claimed| claimed.message.map(|message| message.topic));
+    let names = claims.claimed.into_iter().map(|claimed| claimed.message.map(|message| message.topic.clone()));
     names.map(|name| name.map_err(anyhow::Error::msg)).collect()
 }
 

@@ -1,6 +1,7 @@
 //! One table of the in-memory store.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -113,7 +114,7 @@ impl Table {
     fn take(&mut self, seq: i64, request: &ClaimRequest, until: Timestamp, now: Timestamp) -> Option<Claimed> {
         let record = self.rows.get_mut(&seq)?;
         record.work.claim(request.owner, until, now);
-        Some(Claimed { lease: record.lease()?, message: record.message_now() })
+        Some(Claimed { lease: record.lease()?, message: record.message_now().map(Arc::new) })
     }
 
     /// Returns the new state of the row, or `None` if the lease is lost.

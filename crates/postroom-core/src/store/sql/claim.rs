@@ -1,5 +1,6 @@
 //! Claims rows, after rows whose lease ran out and expired rows have been handled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::look::Looked;
@@ -213,7 +214,7 @@ impl SqlVerbs {
         let values = vec![time(until), uuid(Some(request.owner.as_uuid()))];
         let leased = self.load(session, queue, &self.statements.of(queue).load_claimed.with(values)).await?;
         let ours = leased.into_iter().filter(|row| row.work.last_attempt_at == Some(now));
-        Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message })).collect())
+        Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message.map(Arc::new) })).collect())
     }
 
     /// Returns the values of the lease that is being settled.

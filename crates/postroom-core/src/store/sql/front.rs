@@ -7,7 +7,7 @@
 //! it does not skip the same messages again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::claim::{Taken, line_of};
@@ -275,7 +275,7 @@ impl SqlVerbs {
                     session.execute(&front.take.with(vec![int(seq)])).await?;
                     record.work.claim(request.owner, until, now);
                     let Some(lease) = record.lease() else { continue };
-                    Claimed { lease, message: record.message }
+                    Claimed { lease, message: record.message.map(Arc::new) }
                 }
             };
             held.push((seq, one.lease.claim_no));

@@ -1,5 +1,7 @@
 //! Converts rows to and from the database's form.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use crate::message::{
@@ -83,7 +85,7 @@ pub(super) fn read_claimed(
         attempts: count(row, message::ATTEMPTS).ok().flatten().unwrap_or(0),
         crashes: count(row, message::CRASHES).ok().flatten().unwrap_or(0),
     };
-    Ok(Claimed { lease, message: read_message(row, queue).map_err(|error| error.to_string()) })
+    Ok(Claimed { lease, message: read_message(row, queue).map(Arc::new).map_err(|error| error.to_string()) })
 }
 
 pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {

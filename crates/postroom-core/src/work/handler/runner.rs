@@ -52,7 +52,7 @@ impl<B: Backend> Runner<B> {
         }
     }
 
-    async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &BatchRun) {
+    async fn run_one(&self, lease: Lease, message: Arc<Message>, handler: Arc<dyn Erased<B>>, run: &BatchRun) {
         let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
         let endpoint = self.slots.endpoints.slots(&message.topic);
         // Acquire the slots of the topic and the endpoint first, so that slow handlers take no slots from the others.
@@ -72,7 +72,6 @@ impl<B: Backend> Runner<B> {
         }
         telemetry::handling(self.store.name(), self.queue, &message);
         let started = monotonic();
-        let message = Arc::new(message);
         let span = telemetry::handle_span(self.store.name(), self.queue, &message);
         let outcome = self.call(&lease, message.clone(), handler.as_ref(), run).instrument(span).await;
         drop(permits);

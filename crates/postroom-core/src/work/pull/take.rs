@@ -123,7 +123,11 @@ async fn keep(queue: &WorkQueue, taken: &mut Taken, claimed: Vec<Claimed>, bytes
                     continue;
                 }
                 taken.bytes = bytes;
-                taken.pulled.push(Pulled { token: LeaseToken::from(&lease), until: lease.until(), message });
+                taken.pulled.push(Pulled {
+                    token: LeaseToken::from(&lease),
+                    until: lease.until(),
+                    message: Arc::unwrap_or_clone(message),
+                });
                 taken.leases.push(lease);
             }
         }

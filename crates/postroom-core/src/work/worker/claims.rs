@@ -9,6 +9,7 @@ use crate::support::clock::monotonic;
 use crate::support::error::Result;
 use crate::telemetry;
 use crate::work::worker::gate::Turn;
+use crate::work::worker::options::IN_PROGRESS_MAX;
 use crate::work::worker::run_loop::Loop;
 use crate::work::worker::unchanged::Quiet;
 
@@ -16,8 +17,6 @@ use crate::work::worker::unchanged::Quiet;
 const CLAIMS_AT_ONCE: usize = 3;
 /// At most this many claims are in progress in total.
 const CLAIMS_MAX: usize = 8;
-/// At most this many messages are in progress, however many places there are.
-const IN_PROGRESS_MAX: usize = 1000;
 /// How often to look for suspects of other processes.
 pub(super) const SUSPECTS_EVERY: Duration = Duration::from_secs(30);
 /// A claim that skips many rows and finds nothing is repeated after this many times as long as it took.

@@ -25,7 +25,7 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(claimed: &Claimed) -> Self {
-        let message = claimed.message.as_ref();
+        let message = claimed.message.as_deref();
         let due = |held: &Message| held.due_at.unwrap_or(held.created_at).max(held.created_at);
         Self {
             place: message.map_or_else(|_| Place::Topic(String::new()), Place::of),

@@ -53,7 +53,8 @@ pub struct WorkerOptions {
 const LARGE_BATCH: usize = 500;
 /// How many batches may be in progress, up to `IN_PROGRESS_MAX` messages.
 const BATCHES_IN_PROGRESS: usize = 4;
-const IN_PROGRESS_MAX: usize = 1000;
+/// At most this many messages are in progress, however many places there are.
+pub(super) const IN_PROGRESS_MAX: usize = 1500;
 /// One place takes at most this fraction.
 const PARTS: usize = 4;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);

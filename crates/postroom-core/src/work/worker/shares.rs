@@ -84,10 +84,11 @@ impl Shares {
         Self { places: HashMap::new(), batch, single, unknown: batch, fast: (batch, single) }
     }
 
-    /// Lets claims of a place grow up to that size as the place turns out to be fast. Two of them are in progress then.
+    /// Lets claims of a place grow up to that size as the place turns out to be fast. Three of them are in progress
+    /// then: one is claimed, one is handled, and one is settled.
     pub(super) fn growing(mut self, large_batch: Option<usize>) -> Self {
         if let Some(large) = large_batch.filter(|large| *large > self.batch) {
-            self.fast = (large, self.fast.1.max(2 * large));
+            self.fast = (large, self.fast.1.max(3 * large));
         }
         self
     }

@@ -262,7 +262,7 @@ impl World {
     }
 
     fn told_claim(&self, queue: Queue, claimed: &Claimed) -> String {
-        let message = claimed.message.as_ref().map(told_message);
+        let message = claimed.message.as_deref().map(told_message);
         let told = format!("{:?} {:?} {message:?}", claimed.lease, claimed.message);
         self.by_rank(queue, claimed.lease.seq(), &told)
     }
