@@ -24,6 +24,8 @@ pub struct Draft {
     pub ttl: Option<Duration>,
     /// Dead at this failed attempt.
     pub max_attempts: Option<u32>,
+    /// Its lane.
+    pub lane: Option<String>,
     /// Its id in either queue.
     pub id: MessageId,
 }
@@ -32,7 +34,7 @@ impl Draft {
     /// An empty object under `topic`.
     pub fn new(topic: &str) -> Self {
         let (topic, payload) = (topic.into(), "{}".into());
-        Self { topic, payload, due_at: None, ttl: None, max_attempts: None, id: MessageId::new() }
+        Self { topic, payload, due_at: None, ttl: None, max_attempts: None, lane: None, id: MessageId::new() }
     }
 
     /// With this payload.
@@ -63,9 +65,17 @@ impl Draft {
         self
     }
 
+    /// In this lane.
+    #[must_use]
+    pub fn lane(mut self, lane: &str) -> Self {
+        self.lane = Some(lane.into());
+        self
+    }
+
     /// As a message for the outbox.
     pub fn outgoing(&self) -> NewMessage {
         let mut message = NewMessage::new(&self.topic, &self.payload).id(self.id);
+        message = message.lane(self.lane.as_deref().unwrap_or_default());
         message = self.due_at.map_or_else(|| message.clone(), |due| message.clone().due_at(due));
         message = self.ttl.map_or_else(|| message.clone(), |ttl| message.clone().expires_after(ttl));
         self.max_attempts.map_or_else(|| message.clone(), |attempts| message.clone().max_attempts(attempts))
@@ -79,6 +89,7 @@ impl Draft {
     /// As a message that arrived.
     pub fn incoming(&self) -> anyhow::Result<Incoming> {
         let mut message = Incoming::new(self.key()?, &self.topic, &self.payload);
+        message = message.lane(self.lane.as_deref().unwrap_or_default());
         message = self.due_at.map_or_else(|| message.clone(), |due| message.clone().due_at(due));
         message = self.ttl.map_or_else(|| message.clone(), |ttl| message.clone().expires_after(ttl));
         Ok(self.max_attempts.map_or_else(|| message.clone(), |attempts| message.clone().max_attempts(attempts)))

@@ -63,6 +63,8 @@ pub struct Options {
     pub kills: u32,
     /// How many orders to place.
     pub messages: u64,
+    /// How many lanes the orders take in turn; none at zero.
+    pub lanes: u64,
     /// How many workers to pause beyond their lease.
     pub pauses: u32,
     /// Two services and a faulty wire between them, instead of workers that see both databases.
@@ -124,6 +126,8 @@ pub struct ChildOptions {
     pub seed: u64,
     /// How many orders there are in all.
     pub messages: u64,
+    /// How many lanes they take in turn; none at zero.
+    pub lanes: u64,
     /// The guard to take away.
     pub sabotage: Option<Sabotage>,
     /// Where the sender finds the receiver.
@@ -148,10 +152,10 @@ fn run_on<G: Ground>(options: &Options) -> Result<Report> {
         other => other.engine().map(Site::open).transpose()?,
     };
     let server = site.as_ref().map(Site::url);
-    let Options { database, seed, messages, sabotage, .. } = *options;
+    let Options { database, seed, messages, lanes, sabotage, .. } = *options;
     let fire = options.services.then(|| Fire::open(&dir, seed, options.scenario)).transpose()?;
     let peer = fire.as_ref().map(Fire::url);
-    let place = Place { dir, database, server, seed, messages, sabotage, peer };
+    let place = Place { dir, database, server, seed, messages, lanes, sabotage, peer };
     ensure!(!place.path(Base::Orders).exists(), "{} holds an earlier run; name another folder", place.dir.display());
     let rows = Rows::open::<G>(&place)?;
     let proxied = site.as_ref().map(Site::proxied_url);
@@ -223,6 +227,7 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
         dead: found.dead,
         misplaced: found.misplaced,
         torn: found.torn,
+        inverted: found.inverted,
         deaths: tally.deaths.clone(),
         stale_settles_applied: found.stale_applied,
         kills_by_point: nemesis.kills_by_point.clone(),

@@ -43,6 +43,10 @@ fn main() {
             passes(&blows)
         })
     });
+    let lanes = [Database::Sqlite, Database::Postgres, Database::Mariadb].map(|database| {
+        let name = format!("lanes_keep_their_order_on_{}_when_everybody_is_killed", database.name());
+        trial(&name, database, move || passes(&Options { lanes: 40, cuts: 2, ..options(database, 8, 3, 600) }))
+    });
     // Its server is not ours to kill.
     let mssql = trial("nothing_is_lost_or_doubled_on_mssql", Database::Mssql, || {
         passes(&Options { storms: 2, cuts: 3, ..options(Database::Mssql, 6, 3, 300) })
@@ -51,7 +55,7 @@ fn main() {
     arguments.test_threads.get_or_insert(AT_ONCE);
     libtest_mimic::run(
         &arguments,
-        sqlite.into_iter().chain(services).chain(rows).chain(servers).chain([mssql]).collect(),
+        sqlite.into_iter().chain(services).chain(rows).chain(servers).chain(lanes).chain([mssql]).collect(),
     )
     .exit();
 }
@@ -74,6 +78,7 @@ fn options(database: Database, kills: u32, pauses: u32, messages: u64) -> Option
         database,
         kills,
         messages,
+        lanes: 0,
         pauses,
         services: false,
         scenario: None,

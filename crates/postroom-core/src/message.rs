@@ -13,12 +13,12 @@ mod payload;
 mod stored;
 
 pub use answer::{ANSWER_TO, IN_REPLY_TO, answer_to};
-pub use check::{RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
+pub use check::{NAME_CHARS_MAX, RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
 pub use hash::{ContentHash, hash_bytes, hash_value};
 pub use hash::{digest_pieces, encode_pieces};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub use into_message::IntoMessage;
-pub use new::{EXPIRES_AT, SERVICE_TTL};
+pub use new::{EXPIRES_AT, LANE, SERVICE_TTL};
 pub use new::{Incoming, NewMessage};
 pub use outgoing::Outgoing;
 pub use payload::{Command, Event, Payload, PushCall, Replies, Signal};

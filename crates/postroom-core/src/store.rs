@@ -104,6 +104,12 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     fn wake(&self, queue: Queue) -> &Wake;
 
     #[doc(hidden)]
+    /// Returns whether messages of one lane are handled in order.
+    fn keeps_lanes(&self) -> bool {
+        true
+    }
+
+    #[doc(hidden)]
     /// Returns the rows that workers of this process hold. Their leases never count as run out.
     fn holding(&self, queue: Queue) -> &Holding;
 

@@ -130,6 +130,9 @@ pub(crate) fn verb_span(verb: &'static str, queue: Named<'_>) -> Span {
 /// The span around a handler, or around sending a message to another service.
 #[doc(hidden)]
 pub fn handle_span(store: &str, queue: Queue, message: &Message) -> Span {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return Span::none();
+    }
     let kind = field::Empty;
     let span = info_span!("handle", otel.kind = kind, store, %queue, topic = message.topic, message_id = message.id());
     begun(&span, message);

@@ -27,8 +27,11 @@ use tokio::sync::Semaphore;
 
 use crate::wire::envelope::Envelope;
 use crate::wire::key::Key;
+use crate::wire::signature::hex;
 use crate::wire::{HmacAlgorithm, Secret, grammar};
-use postroom_core::message::{ContentHash, IN_REPLY_TO, InboxKey, Incoming, Kind, RESERVED, digest_pieces};
+use postroom_core::message::{
+    ContentHash, IN_REPLY_TO, InboxKey, Incoming, Kind, LANE, NAME_CHARS_MAX, RESERVED, digest_pieces,
+};
 use postroom_core::store::Store;
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
@@ -145,7 +148,7 @@ impl<B: Backend> Receiver<B> {
         match incoming(&from.source, envelope) {
             // A v1 signature covers no headers, so somebody else could have set the expiry.
             Ok(mut incoming) if from.head.is_none() => {
-                incoming.expires_at = None;
+                (incoming.expires_at, incoming.lane) = (None, None);
                 self.receive(from, incoming).await
             }
             Ok(incoming) => self.receive(from, incoming).await,
@@ -155,7 +158,9 @@ impl<B: Backend> Receiver<B> {
 
     /// Receives a message whose source is verified. The work is finished even if the caller stops waiting: a sender
     /// that gives up too early gets the answer when it sends the message again.
-    pub(crate) async fn receive(&self, from: &Authenticated, incoming: Incoming) -> Reply {
+    pub(crate) async fn receive(&self, from: &Authenticated, mut incoming: Incoming) -> Reply {
+        // The sender cannot know what keeps our messages.
+        incoming.lane = incoming.lane.filter(|_| self.0.store.keeps_lanes());
         if from.is_too_old(self.window(&from.source), self.now()) {
             return Reply::too_old();
         }
@@ -241,9 +246,18 @@ pub fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     incoming.expires_at = expires_at;
     incoming.correlation_id = envelope.correlation_id.filter(|id| !id.is_empty());
     incoming.headers = envelope.headers;
+    let lane = incoming.headers.remove(LANE).filter(|lane| !lane.is_empty());
+    incoming.lane = lane.map(|lane| lane_of(source, &lane));
     incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || kind == Kind::Response && name == IN_REPLY_TO);
     incoming.check()?;
     Ok(incoming)
+}
+
+/// Returns the lane of a message that arrived. It belongs to its source: no peer can hold up the lanes of others.
+pub(crate) fn lane_of(source: &str, lane: &str) -> String {
+    let named = format!("{source}/{lane}");
+    let is_short = named.chars().count() <= NAME_CHARS_MAX;
+    if is_short { named } else { format!("{source}/{}", hex(&digest_pieces([lane.as_bytes()]))) }
 }
 
 /// Builds a message that arrived. Its hash detects the same id with different content; the hash covers more than the

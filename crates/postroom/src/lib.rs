@@ -263,6 +263,9 @@ pub mod guides {
     #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/multi-tenant.md")]
     pub mod multi_tenant {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
+    #[doc = include_str!("../guides/order.md")]
+    pub mod order {}
     #[cfg(all(feature = "sqlite", feature = "testing", feature = "macros"))]
     #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/testing.md")]

@@ -22,6 +22,9 @@ struct Cli {
     /// How many orders to place
     #[arg(long, default_value_t = 5000)]
     messages: u64,
+    /// Put the orders into this many lanes in turn, and look for effects that are out of order; without lanes at 0
+    #[arg(long, default_value_t = 0, default_missing_value = "50", num_args = 0..=1)]
+    lanes: u64,
     /// How many workers to pause beyond their lease; two for every five kills by default
     #[arg(long)]
     pauses: Option<u32>,
@@ -82,6 +85,7 @@ fn main() -> Result<ExitCode> {
             dir,
             seed,
             messages,
+            lanes: cli.lanes,
             sabotage,
             peer: cli.peer,
         })?;
@@ -98,6 +102,7 @@ fn main() -> Result<ExitCode> {
         database: cli.backend,
         kills: cli.kills,
         messages: cli.messages,
+        lanes: cli.lanes,
         // A pause is about two workers that take over from each other.
         pauses: if cli.services { 0 } else { cli.pauses.unwrap_or(cli.kills * 2 / 5) },
         services: cli.services,

@@ -12,6 +12,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod lanes;
 mod limits;
 mod marks;
 pub(super) mod model;
@@ -31,6 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
     [
         enqueue::CASES,
         limits::CASES,
+        lanes::CASES,
         values::CASES,
         claim::CASES,
         ack::CASES,

@@ -5,6 +5,7 @@ mod dispatch;
 mod effects;
 mod fair;
 mod fleet;
+mod in_order;
 mod pull;
 mod renew;
 mod retry;
@@ -35,6 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
         fleet::CASES,
         discovery::CASES,
         fair::CASES,
+        in_order::CASES,
         effects::CASES,
         sabotage::CASES,
         throughput::CASES,

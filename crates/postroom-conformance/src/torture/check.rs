@@ -24,6 +24,8 @@ pub(crate) struct Findings {
     /// Halves of what must be whole: an order without its message, an effect without its settled inbox row, or the
     /// other way round.
     pub(crate) torn: u64,
+    /// Effects of a lane that came before the effect of an earlier order.
+    pub(crate) inverted: u64,
     /// Settles by somebody else than the one who held the row.
     pub(crate) stale_applied: u64,
     /// Messages that are dead.
@@ -55,6 +57,7 @@ pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
         torn: u64::try_from(torn)?,
         ..Findings::default()
     };
+    found.inverted = inverted(place, rows)?;
     for order in &entries.acknowledged {
         found.lost += u64::from(!applied.contains(&place.message_id(*order)?.as_uuid()));
     }
@@ -71,6 +74,24 @@ pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
         }
     }
     Ok(found)
+}
+
+/// Handlers of one lane follow one another, so each effect is written after the commit of the one before it.
+fn inverted(place: &Place, rows: &mut Rows) -> Result<u64> {
+    if place.lanes == 0 {
+        return Ok(0);
+    }
+    let mut orders = BTreeMap::new();
+    for order in 0..place.messages {
+        orders.insert(place.message_id(order)?.as_uuid(), order);
+    }
+    let (mut last, mut inverted) = (BTreeMap::new(), 0);
+    for message in ids(rows, Base::Ledger, "SELECT message_id FROM effects ORDER BY at")? {
+        let Some(order) = orders.get(&message).copied() else { continue };
+        let before = last.insert(place.lane(order), order);
+        inverted += u64::from(before.is_some_and(|before| before > order));
+    }
+    Ok(inverted)
 }
 
 fn set(rows: &mut Rows, base: Base, sql: &str) -> Result<BTreeSet<Uuid>> {

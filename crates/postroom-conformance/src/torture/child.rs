@@ -18,8 +18,8 @@ const THREADS: usize = 4;
 
 pub(crate) fn run(options: ChildOptions) -> Result<()> {
     die_with_parent()?;
-    let ChildOptions { role, database, server, dir, seed, messages, sabotage, peer } = options;
-    let place = Place { dir, database, server, seed, messages, sabotage, peer };
+    let ChildOptions { role, database, server, dir, seed, messages, lanes, sabotage, peer } = options;
+    let place = Place { dir, database, server, seed, messages, lanes, sabotage, peer };
     counts::report();
     let gate = Arc::new(Gate::default());
     let (grant, granted) = watch::channel(Some(0));

@@ -91,6 +91,7 @@ impl Crew {
         let mut command = Command::new(&self.executable);
         command.args(["--role", self.role(who).name(), "--seed", &self.place.seed.to_string()]);
         command.args(["--messages", &self.place.messages.to_string()]).arg("--dir").arg(&self.place.dir);
+        command.args(["--lanes", &self.place.lanes.to_string()]);
         command.args(["--backend", self.place.database.name()]);
         let server = if PROXIED.contains(&who) { &self.proxied } else { &self.place.server };
         if let Some(server) = server {

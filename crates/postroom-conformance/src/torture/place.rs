@@ -36,6 +36,8 @@ pub(crate) struct Place {
     pub(crate) server: Option<String>,
     pub(crate) seed: u64,
     pub(crate) messages: u64,
+    /// How many lanes the orders take in turn; none at zero.
+    pub(crate) lanes: u64,
     pub(crate) sabotage: Option<Sabotage>,
     /// Where the sender finds the receiver, when they are separate services.
     pub(crate) peer: Option<String>,
@@ -76,10 +78,17 @@ impl Place {
         Ok(MessageId::from_uuid(uuid)?)
     }
 
+    /// The next order of a lane is placed when the one before it is known to be stored, so their numbers are the order
+    /// of their commits.
+    pub(crate) fn lane(&self, order: u64) -> Option<u64> {
+        order.checked_rem(self.lanes)
+    }
+
     pub(crate) fn order(&self, number: u64) -> Result<Order> {
         let id = self.message_id(number)?;
         let topic = if number.is_multiple_of(ASYNC_EVERY) { TOPIC_ASYNC } else { TOPIC_BLOCKING };
         let message = NewMessage::new(topic, number.to_string()).id(id).to(DESTINATION);
+        let message = message.lane(self.lane(number).map(|lane| format!("lane-{lane}")).unwrap_or_default());
         let insert = format!("INSERT INTO orders (id, message_id) VALUES ({number}, '{id}')");
         Ok(Order { number, message, insert })
     }

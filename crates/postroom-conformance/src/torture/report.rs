@@ -50,6 +50,8 @@ pub struct Report {
     pub misplaced: u64,
     /// Orders without their message, effects without their settled inbox row, or the other way round.
     pub torn: u64,
+    /// Effects of a lane that came before the effect of an earlier order.
+    pub inverted: u64,
     /// Processes that died or hung without being killed.
     pub deaths: Vec<String>,
     /// Settles by somebody else than the one who held the message.
@@ -86,6 +88,7 @@ impl Report {
             (self.doubled, "effects doubled"),
             (self.ghosts, "effects without their transaction"),
             (self.torn, "transactions torn in two"),
+            (self.inverted, "effects out of order"),
             (self.stale_settles_applied, "stale settles applied"),
             (self.dead, "messages given up"),
             (self.misplaced, "messages in no place or in two"),
@@ -123,11 +126,13 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "  lost {}, doubled {}, ghosts {}, torn {}, stale settles applied {}, dead {}, misplaced {}, backlog {}",
+            "  lost {}, doubled {}, ghosts {}, torn {}, out of order {}, stale settles applied {}, dead {}, \
+             misplaced {}, backlog {}",
             self.lost,
             self.doubled,
             self.ghosts,
             self.torn,
+            self.inverted,
             self.stale_settles_applied,
             self.dead,
             self.misplaced,

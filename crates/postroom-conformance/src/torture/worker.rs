@@ -84,7 +84,8 @@ impl Courier {
         let id = message.id();
         self.gate.pass(Stop::Sending, &id);
         let key = InboxKey::new(SOURCE, &id)?;
-        self.inbox.accept(Incoming::new(key, &message.topic, &message.payload)).await?;
+        let incoming = Incoming::new(key, &message.topic, &message.payload);
+        self.inbox.accept(incoming.lane(message.lane.as_deref().unwrap_or_default())).await?;
         // It blocks instead of waiting: when it goes on, the ack follows, however stale it is by then.
         self.gate.pass(Stop::Sent, &id);
         Ok(())

@@ -84,6 +84,10 @@ macro_rules! sql_store {
                 Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
             }
 
+            fn keeps_lanes(&self) -> bool {
+                self.0.verbs.keeps_lanes()
+            }
+
             fn fingerprint(&self) -> Option<Fingerprint> {
                 self.0.fingerprint()
             }

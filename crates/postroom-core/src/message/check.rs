@@ -4,7 +4,7 @@ use crate::message::Headers;
 use crate::support::error::{Error, Result};
 
 /// The longest topic, source, id, destination and correlation id, in characters.
-pub(crate) const NAME_CHARS_MAX: usize = 255;
+pub const NAME_CHARS_MAX: usize = 255;
 /// The longest name of a service.
 pub const SERVICE_MAX: usize = 64;
 /// The prefixes of header names that belong to the wire.

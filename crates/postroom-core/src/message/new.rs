@@ -17,6 +17,9 @@ pub const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
 /// expiry time of the message's row.
 pub const EXPIRES_AT: &str = "rf-expires-at";
 
+/// The header in which the lane of a message travels to its receiver.
+pub const LANE: &str = "rf-lane";
+
 /// A message to put in an outbox.
 ///
 /// ```
@@ -38,6 +41,7 @@ pub struct NewMessage {
     pub(crate) destination: Option<String>,
     pub(crate) headers: Headers,
     pub(crate) correlation_id: Option<String>,
+    pub(crate) lane: Option<String>,
     pub(crate) due_at: Option<Timestamp>,
     pub(crate) due_after: Option<Duration>,
     pub(crate) expires_at: Option<Timestamp>,
@@ -61,6 +65,7 @@ impl NewMessage {
             destination: None,
             headers: Headers::new(),
             correlation_id: None,
+            lane: None,
             due_at: None,
             due_after: None,
             expires_at: None,
@@ -172,6 +177,7 @@ impl NewMessage {
             payload_dropped: false,
             headers: self.headers.clone(),
             correlation_id: self.correlation_id.clone(),
+            lane: self.lane.clone(),
             created_at: now,
             due_at: self.due(now),
             expires_at: self.expires(now),
@@ -206,6 +212,8 @@ pub struct Incoming {
     pub headers: Headers,
     #[doc(hidden)]
     pub correlation_id: Option<String>,
+    #[doc(hidden)]
+    pub lane: Option<String>,
     pub(crate) due_at: Option<Timestamp>,
     #[doc(hidden)]
     pub expires_at: Option<Timestamp>,
@@ -224,6 +232,7 @@ impl Incoming {
             hash: None,
             headers: Headers::new(),
             correlation_id: None,
+            lane: None,
             due_at: None,
             expires_at: None,
             expires_after: None,
@@ -265,6 +274,7 @@ impl Incoming {
             payload_dropped: false,
             headers: self.headers.clone(),
             correlation_id: self.correlation_id.clone(),
+            lane: self.lane.clone(),
             created_at: now,
             due_at: self.due_at,
             expires_at: self.expires(now),
@@ -330,6 +340,16 @@ macro_rules! shared_setters {
                 self
             }
 
+            /// Puts it into a lane, such as `order-7`. Messages of one lane are handled or sent one after the other, in
+            /// the order in which they were committed. If one fails, those behind it wait until it succeeds; if it is
+            /// dead, until an operator requeues or dismisses it. Other lanes, and messages without one, do not wait. An
+            /// empty text means none.
+            #[must_use]
+            pub fn lane(mut self, lane: impl Into<String>) -> Self {
+                self.lane = Some(lane.into()).filter(|lane| !lane.is_empty());
+                self
+            }
+
             /// Marks it dead after this many failed attempts, whatever the worker's policy says.
             #[must_use]
             pub fn max_attempts(mut self, attempts: u32) -> Self {
@@ -344,6 +364,9 @@ macro_rules! shared_setters {
                 if let Some(id) = &self.correlation_id {
                     check::name("correlation id", id)?;
                 }
+                if let Some(lane) = &self.lane {
+                    check::name("lane", lane)?;
+                }
                 if self.max_attempts == Some(0) {
                     return Err(Error::invalid("max attempts must be at least 1"));
                 }
@@ -357,6 +380,7 @@ macro_rules! shared_setters {
                 f.debug_struct(stringify!($message))
                     .field("topic", &self.topic)
                     .field("correlation_id", &self.correlation_id)
+                    .field("lane", &self.lane)
                     .field("payload_bytes", &self.payload.len())
                     .finish_non_exhaustive()
             }

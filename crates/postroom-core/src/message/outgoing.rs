@@ -71,6 +71,9 @@ impl<P: Payload> Outgoing<P> {
         expires_there();
         /// Sets its correlation id. An empty text means none.
         correlation_id(id: impl Into<String>);
+        /// Puts it into a lane: messages of one lane are handled or sent in order, one after the other. An empty text
+        /// means none.
+        lane(lane: impl Into<String>);
         /// Adds a header.
         header(name: impl Into<String>, value: impl Into<String>);
         /// Marks it dead after this many failed attempts, whatever the worker's policy says.

@@ -80,6 +80,8 @@ pub struct Message {
     pub headers: Headers,
     /// Links it to what caused it.
     pub correlation_id: Option<String>,
+    /// Its lane: the messages of one lane are handled in order, one after the other.
+    pub lane: Option<String>,
     /// When it was first stored.
     pub created_at: Timestamp,
     /// The time before which it is not handled or sent.
@@ -116,7 +118,7 @@ impl Message {
         }
     }
 
-    /// Takes over the content of a message that arrived again under the same key.
+    /// Takes over the content of a message that arrived again under the same key. Its lane stays as it is.
     pub(crate) fn replace_content(&mut self, incoming: &Incoming) {
         if let Origin::Inbox { hash, .. } = &mut self.origin {
             hash.clone_from(&incoming.hash);

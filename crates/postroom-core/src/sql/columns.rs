@@ -26,6 +26,7 @@ pub(crate) const OUTBOX: &[Column] = &[
     ("destination", OptText),
     ("headers", OptText),
     ("correlation_id", OptText),
+    ("lane", OptText),
     ("visible_at", Int),
     ("due_at", Int),
     ("expires_at", Int),
@@ -43,6 +44,7 @@ pub(crate) const INBOX: &[Column] = &[
     ("hash", Bytes),
     ("headers", OptText),
     ("correlation_id", OptText),
+    ("lane", OptText),
     ("visible_at", Int),
     ("due_at", Int),
     ("max_attempts", Int),
@@ -99,8 +101,8 @@ pub(crate) const IDENTITY: usize = 4;
 read! {
     /// `{message}`: these columns, and the ones that identify the row.
     message from 0 =>
-    SEQ, CLAIM_NO, ATTEMPTS, CRASHES, MAX_ATTEMPTS, DUE_AT, CREATED_AT, EXPIRES_AT, LAST_ERROR, CORRELATION_ID, HEADERS,
-    KIND, TOPIC, PAYLOAD,
+    SEQ, CLAIM_NO, ATTEMPTS, CRASHES, MAX_ATTEMPTS, DUE_AT, CREATED_AT, EXPIRES_AT, LAST_ERROR, CORRELATION_ID, LANE,
+    HEADERS, KIND, TOPIC, PAYLOAD,
 }
 
 read! {
@@ -111,13 +113,15 @@ read! {
 }
 
 read! {
-    /// What a claim returns: a message, its position in the queue and, if it is read before it is written, its size.
-    claimed from super::message::NEXT + super::IDENTITY => AT, PAYLOAD_BYTES,
+    /// What a claim returns: a message, its position in the queue and, if it is read before it is written, its size and
+    /// whether another message has the turn in its lane.
+    claimed from super::message::NEXT + super::IDENTITY => AT, PAYLOAD_BYTES, LANE_IS_BUSY,
 }
 
 read! {
-    /// What a claim returns that looked because it found nothing: no message, and the first of each order.
-    looked from super::message::NEXT + super::IDENTITY => READY, LEASED, EXPIRING,
+    /// What a claim returns that looked because it found nothing: no message, the first of each order, and whether
+    /// there is a lane to look at.
+    looked from super::message::NEXT + super::IDENTITY => READY, LEASED, EXPIRING, NOTED,
 }
 
 read! {

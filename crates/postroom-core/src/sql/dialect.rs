@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use crate::queue::{Queue, State};
 use crate::sql::TableNames;
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql, Runs};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql, Runs};
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionSql, QuestionStatements};
 use crate::sql::render::{Renderer, named};
@@ -50,6 +50,8 @@ pub(crate) struct Dialect {
     pub(crate) extend: Extend,
     /// `None` where each message has its own row.
     pub(crate) runs: Option<Runs>,
+    /// `None` where writers take turns, or where lanes are not kept.
+    pub(crate) lanes: Option<LaneLook>,
     /// Whether a row can change between reading and writing it, because the server ignores locks.
     pub(crate) checks_saves: bool,
     /// The statements of both queues.
@@ -200,6 +202,7 @@ pub(crate) struct QueueStatements {
     pub(crate) ack_ranges: Option<SqlTemplate>,
     pub(crate) extend: Extend<SqlTemplate>,
     pub(crate) runs: Option<Runs<SqlTemplate>>,
+    pub(crate) lanes: Option<LaneLook<SqlTemplate>>,
     states: Vec<(State, InState)>,
     pub(crate) purges: Purges,
     pub(crate) questions: QuestionStatements,
@@ -245,6 +248,7 @@ impl QueueStatements {
             ack_ranges: dialect.ack_ranges.as_ref().map(one),
             extend: dialect.extend.map(one),
             runs: dialect.runs.as_ref().map(|runs| runs.map(one)),
+            lanes: dialect.lanes.as_ref().map(|lanes| lanes.map(one)),
             states: State::FINISHED.into_iter().chain([State::Ready, State::Leased]).map(in_state).collect(),
             purges: Purges::new(&dialect.purge, queue, |sql| on.one(sql)),
             questions: QuestionStatements::new(&dialect.questions, |sql| on.one(sql)),

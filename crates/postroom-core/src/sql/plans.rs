@@ -66,14 +66,18 @@ statements! {
         at,
         /// Messages that no claim has looked at, from a number behind the front on, in the order of their numbers.
         fresh,
-        /// The number, topic and destination of the same messages.
+        /// The number, topic, destination and lane of the same messages.
         skim,
         /// Takes a message out of the line.
         take,
         /// Puts a message into the line.
         pass,
+        /// Enters messages of lanes, from a number to another, at a place there.
+        enter,
         /// Marks a message behind the front as looked at.
         mark,
+        /// Finds the mark of a message.
+        is_marked,
         /// Moves the front to a number, or behind all messages.
         advance,
         /// Moves the front to the first message that no claim has looked at.
@@ -82,6 +86,27 @@ statements! {
         expired,
         /// When something in the line is due, or a lease ends.
         next,
+    }
+}
+
+/// How the first messages of lanes get their turn, where several transactions write at once. Values: now, and how many
+/// notes to take. It answers with one row: the notes that it took, the messages that it put into the line, the lanes of
+/// which it could not have everything, whether there may be more notes, and the earliest time of what it put into the
+/// line.
+#[derive(Debug)]
+pub(crate) enum LaneLook<T = &'static str> {
+    /// With a statement.
+    Anywhere(T),
+    /// With a procedure that is a transaction of its own.
+    Alone(T),
+}
+
+impl<T> LaneLook<T> {
+    pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> LaneLook<U> {
+        match self {
+            Self::Anywhere(sql) => LaneLook::Anywhere(told(sql)),
+            Self::Alone(sql) => LaneLook::Alone(told(sql)),
+        }
     }
 }
 

@@ -256,6 +256,7 @@ impl Store for MemoryStore {
 
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
         self.run_by(move |tables, now, doubt| {
+            tables.inbox.has_lanes |= incoming.lane.is_some();
             let Some(record) = tables.inbox.by_key(&incoming.key) else {
                 tables.inbox.insert_incoming(&incoming, State::Ready, now, doubt.late(now));
                 return Ok(Arrival::First);
@@ -292,6 +293,10 @@ impl Store for MemoryStore {
             let applied = record.apply_mark(&mark, now);
             record.refresh();
             let death = (record.clone(), was);
+            // What is dead by hand does not block its lane.
+            if applied {
+                tables.inbox.leave_lane(death.0.seq);
+            }
             if let Some(failure) = mark.failure().filter(|_| applied) {
                 tables.inbox.note_failure(&death.0, None, &failure, now);
             }

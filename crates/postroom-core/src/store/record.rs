@@ -192,8 +192,8 @@ impl Record {
                 self.take(incoming, late);
             }
             (Put::Queue, _) => {
-                self.work.state = State::Ready;
                 self.take(incoming, late);
+                self.work.state = State::Ready;
                 return Arrival::Seen { hash_differs };
             }
         }
@@ -206,6 +206,10 @@ impl Record {
         self.work.max_attempts = incoming.max_attempts;
         if let Ok(message) = &mut self.message {
             message.replace_content(incoming);
+            // A message that is in the queue stays in its lane.
+            if self.work.state == State::Seen {
+                message.lane.clone_from(&incoming.lane);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod failed;
 mod front;
 mod holds;
 mod inbox;
+mod lanes;
 mod letters;
 mod look;
 mod marks;
@@ -49,6 +50,7 @@ pub(crate) struct SqlVerbs {
     scan_starts: [ScanStart; 2],
     topic_scan_start: TopicScanStart,
     skipped: front::Skipped,
+    expected: lanes::Expected,
     holding: [Holding; 2],
     clock: Clock,
     times_checked: [AtomicU64; 2],
@@ -63,6 +65,7 @@ impl SqlVerbs {
             scan_starts: [ScanStart::new(), ScanStart::new()],
             topic_scan_start: TopicScanStart::default(),
             skipped: front::Skipped::default(),
+            expected: lanes::Expected::default(),
             holding: Default::default(),
             clock: Clock::Database,
             times_checked: Default::default(),
@@ -84,6 +87,7 @@ impl SqlVerbs {
     }
 
     pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
+        self.expect_note_of(Queue::Outbox, message.lane.as_ref());
         self.statements.outbox_insert.with(outbox_row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
     }
 

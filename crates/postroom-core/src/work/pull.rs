@@ -190,6 +190,15 @@ impl<B: Backend> Pull<B> {
     }
 
     async fn settle(&self, lease: Lease, record: &Record, outcome: Outcome) -> Result<Option<State>> {
+        let state = self.settle_one(lease, record, outcome).await;
+        // When a message leaves its lane, the next one has its turn.
+        if record.message.as_ref().is_ok_and(|message| message.lane.is_some()) {
+            self.queue.wake().ring();
+        }
+        state
+    }
+
+    async fn settle_one(&self, lease: Lease, record: &Record, outcome: Outcome) -> Result<Option<State>> {
         let now = self.queue.time_hint();
         if let Ok(message) = &record.message {
             let took = record.last_attempt_at().map(|since| now.since(since)).unwrap_or_default();

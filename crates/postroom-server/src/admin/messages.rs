@@ -38,6 +38,7 @@ pub(super) struct Asked {
     destination: Option<String>,
     kind: Option<String>,
     correlation_id: Option<String>,
+    lane: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "whole::maybe")]
@@ -191,6 +192,7 @@ impl Asked {
             && is_due
             && self.max_attempts == known.max_attempts
             && (self.destination.as_deref(), &self.correlation_id) == (known.destination(), &known.correlation_id)
+            && self.lane.as_deref().filter(|lane| !lane.is_empty()) == known.lane.as_deref()
             && self.headers == known.headers
     }
 
@@ -210,6 +212,9 @@ impl Asked {
         }
         if let Some(correlation_id) = self.correlation_id {
             message = message.correlation_id(correlation_id);
+        }
+        if let Some(lane) = self.lane {
+            message = message.lane(lane);
         }
         message = self.headers.into_iter().fold(message, |message, (name, value)| message.header(name, value));
         message = match (self.due_at, self.due_after_seconds) {

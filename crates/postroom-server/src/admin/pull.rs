@@ -202,6 +202,7 @@ struct Handed<'a> {
     attempt: u32,
     source: Option<&'a str>,
     correlation_id: Option<&'a str>,
+    lane: Option<&'a str>,
     headers: Headers,
     created_at: String,
     /// Exactly as stored.
@@ -228,6 +229,7 @@ impl<'a> Handed<'a> {
             attempt: message.attempts.saturating_add(1),
             source: message.source(),
             correlation_id: message.correlation_id.as_deref(),
+            lane: message.lane.as_deref(),
             headers: told.map(|(name, value)| (name.clone(), value.clone())).collect(),
             created_at: message.created_at.to_string(),
             payload: json,

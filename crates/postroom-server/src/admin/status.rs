@@ -45,6 +45,7 @@ fn told(record: &Record, rights: &Rights) -> Value {
         "kind": message.map(|message| message.kind.as_str()),
         "destination": message.and_then(Message::destination),
         "correlationId": message.and_then(|message| message.correlation_id.as_deref()),
+        "lane": message.and_then(|message| message.lane.as_deref()),
         "state": output::state(record.state()),
         "attempts": record.attempts(),
         "createdAt": message.map(|message| message.created_at.to_string()),

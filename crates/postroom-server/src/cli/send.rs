@@ -37,6 +37,10 @@ pub(crate) struct Send {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
 
+    /// The lane of the message. Messages of one lane are handled or sent in order, one after the other
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
+
     /// How long from now the message is due
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     due_in: Option<Duration>,
@@ -94,6 +98,9 @@ impl Send {
         }
         if let Some(id) = &self.correlation_id {
             message = message.correlation_id(id);
+        }
+        if let Some(lane) = &self.lane {
+            message = message.lane(lane);
         }
         if let Some(delay) = self.due_in {
             message = message.due_after(delay);

@@ -132,6 +132,7 @@ impl Story {
             ("kind", message.map(|message| message.kind.to_string())),
             ("to", owned(message.and_then(Message::destination))),
             ("correlation id", message.and_then(|message| message.correlation_id.clone())),
+            ("lane", message.and_then(|message| message.lane.clone())),
             ("created", time(message.map(|message| message.created_at))),
             ("due", time(message.and_then(|message| message.due_at))),
             ("expires", time(record.expires_at())),
@@ -208,6 +209,7 @@ fn describe(message: &Message, open: bool, story: &mut Value) {
     story["kind"] = json!(message.kind.as_str());
     story["topic"] = json!(message.topic);
     story["correlation_id"] = json!(message.correlation_id);
+    story["lane"] = json!(message.lane);
     story["created_at"] = json!(message.created_at.to_string());
     story["due_at"] = json!(message.due_at.map(|due| due.to_string()));
     story["max_attempts"] = json!(message.max_attempts);

@@ -128,7 +128,7 @@ impl Command {
 }
 
 /// The environment of the command; a variable without a value is removed.
-fn environment(message: &Message) -> [(&'static str, Option<String>); 7] {
+fn environment(message: &Message) -> [(&'static str, Option<String>); 8] {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     [
         ("POSTROOM_QUEUE", Some(queue_of(message).as_str().to_owned())),
@@ -138,6 +138,7 @@ fn environment(message: &Message) -> [(&'static str, Option<String>); 7] {
         ("POSTROOM_SOURCE", owned(message.source())),
         ("POSTROOM_DESTINATION", owned(message.destination())),
         ("POSTROOM_CORRELATION_ID", message.correlation_id.clone()),
+        ("POSTROOM_LANE", message.lane.clone()),
     ]
 }
 

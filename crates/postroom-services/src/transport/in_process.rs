@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::receiver::{Authenticated, Receiver, Reply, arrived};
+use crate::receiver::{Authenticated, Receiver, Reply, arrived, lane_of};
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
 use crate::transport::wires::{Wire, WireError};
@@ -96,6 +96,7 @@ fn incoming(source: &str, message: &Message) -> postroom_core::Result<Incoming> 
     let (kind, topic, payload) = (wire_kind(message.kind), message.topic.clone(), message.payload.clone());
     let mut incoming = arrived(source, message.id(), kind, topic, payload)?;
     incoming.correlation_id.clone_from(&message.correlation_id);
+    incoming.lane = message.lane.as_deref().map(|lane| lane_of(source, lane));
     incoming.headers.clone_from(&message.headers);
     incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
     incoming.expires_at = message.expires_there();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::wire::grammar;
-use postroom_core::message::{EXPIRES_AT, Headers, IN_REPLY_TO, Kind, Message, Origin, RESERVED};
+use postroom_core::message::{EXPIRES_AT, Headers, IN_REPLY_TO, Kind, LANE, Message, Origin, RESERVED};
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
 
@@ -47,6 +47,7 @@ impl Envelope {
         let mut headers = message.headers.clone();
         headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
         headers.extend(message.expires_there().map(|at| (EXPIRES_AT.to_owned(), at.to_string())));
+        headers.extend(message.lane.clone().map(|lane| (LANE.to_owned(), lane)));
         let payload = to_json(&message.payload, &mut headers)?;
         Ok(Self {
             message_id: message_id.to_string(),

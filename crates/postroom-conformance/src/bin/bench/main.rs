@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
 
 mod beside;
+mod lanes;
 mod measure;
 mod report;
 mod server;

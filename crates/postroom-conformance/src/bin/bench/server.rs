@@ -111,6 +111,10 @@ pub(crate) async fn run<B: Bed>(
     if wants("n") {
         crate::beside::run::<B>(async |name: &str| B::open(&url, name).await, sizes, report).await?;
     }
+    if wants("l") {
+        let amounts = crate::lanes::Amounts { lanes: sizes.messages, deep: sizes.messages / 10 };
+        crate::lanes::run::<B>(async |name: &str| B::open(&url, name).await, amounts, sizes, report).await?;
+    }
     if wants("g") {
         log::run::<B>(&url, report).await?;
     }

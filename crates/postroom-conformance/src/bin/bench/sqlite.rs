@@ -43,6 +43,11 @@ pub(crate) async fn run(
     if wants("h") {
         handlers::run(dir.path(), sizes, report).await?;
     }
+    if wants("l") {
+        let open = async |name: &str| Ok(open(dir.path(), &format!("{name}.db")).await?);
+        let amounts = crate::lanes::Amounts { lanes: sizes.pending_rows, deep: sizes.messages };
+        crate::lanes::run::<postroom::sqlite::Sqlite>(open, amounts, sizes, report).await?;
+    }
     if wants("m") {
         memory::run(dir.path(), sizes, report).await?;
     }

@@ -24,6 +24,7 @@ cases! { group:
     sqlite one_rollback_spares_the_others ["SQM-13.1"];
     sqlite one_failed_commit_spares_the_others ["SQM-13.1"];
     sqlite enqueues_that_wait_together_answer_for_themselves ["SQM-13.1"];
+    sqlite a_claim_that_was_rolled_back_with_its_group_keeps_the_order_of_lanes [];
     sqlite a_handler_that_swallows_a_rollback_leaves_nothing_behind [];
     sqlite a_write_that_calls_its_own_store_is_told [];
     sqlite an_async_handler_cannot_hold_the_writer_for_long [];
@@ -197,7 +198,7 @@ async fn enqueues_that_wait_together_answer_for_themselves(stage: &Stage<Sqlite>
         });
     }
     // All wait behind the writer when nothing more happens for a while. If one does not, the test is easier to pass.
-    let _ = tokio::time::timeout(Duration::from_millis(20), jobs.join_next()).await;
+    let _ = tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await;
     drop(release);
     let mut stored_now = 1;
     while let Some(ended) = soon("all get an answer", jobs.join_next()).await? {
@@ -226,6 +227,48 @@ async fn one_failed_commit_spares_the_others(stage: &Stage<Sqlite>) -> Verdict {
     let error = beside(stage, "INSERT INTO orders VALUES (1); INSERT INTO lines VALUES (999)").await?;
     assert_eq!(error.kind(), ErrorKind::Constraint, "{error}");
     assert_eq!((count(stage, "orders").await?, count(stage, "lines").await?), (20, 0));
+    Ok(())
+}
+
+async fn a_claim_that_was_rolled_back_with_its_group_keeps_the_order_of_lanes(stage: &Stage<Sqlite>) -> Verdict {
+    tables(stage).await?;
+    let side = stage.side(Queue::Outbox);
+    side.add("other").await?;
+    let mut seqs = Vec::new();
+    for _ in 0..2 {
+        seqs.push(side.put(&crate::harness::Draft::new("a").lane("order-7")).await?);
+    }
+    // The writer is kept busy until the claim and a write whose commit fails wait for it together.
+    let (free, is_free) = mpsc::channel::<()>();
+    let (store, mut busy) = (stage.store.clone(), JoinSet::new());
+    let (began, has_begun) = tokio::sync::oneshot::channel();
+    let mut began = Some(began);
+    busy.spawn(async move {
+        let hold = move |_: &postroom::sqlite::WriteTx<'_>| {
+            if let Some(began) = began.take() {
+                let _ = began.send(());
+            }
+            let _ = is_free.recv();
+            Ok(())
+        };
+        store.write(hold).await
+    });
+    has_begun.await?;
+    let (topics, owner) = (postroom::queue::Topics::only(["a"])?, postroom::message::OwnerToken::new());
+    let claim = side.verbs().claim_topics(owner, Duration::from_secs(30), 10, &topics);
+    let bad = stage.store.write(|tx| Ok(tx.execute_batch("INSERT INTO lines VALUES (999)")?));
+    // For good: a job may run more than once.
+    let release = async move {
+        tokio::task::yield_now().await;
+        drop(free);
+    };
+    let (claimed, failed, ()) = tokio::join!(claim, bad, release);
+    refused(failed, ErrorKind::Constraint, "the commit")?;
+    assert!(claimed?.claimed.iter().all(|claimed| claimed.lease.seq() == seqs[0]));
+    seqs.push(side.put(&crate::harness::Draft::new("a").lane("order-7")).await?);
+    let again = side.verbs().claim_topics(owner, Duration::from_secs(30), 10, &topics).await?.claimed;
+    let again: Vec<_> = again.iter().map(|claimed| claimed.lease.seq()).collect();
+    assert!(again.is_empty() || again == [seqs[0]], "{again:?} overtook {seqs:?}");
     Ok(())
 }
 

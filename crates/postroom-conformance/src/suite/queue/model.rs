@@ -93,7 +93,7 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     }
     anyhow::ensure!(expected.len() == found.len(), "the model has {} rows, SQLite {}", expected.len(), found.len());
     drop(real);
-    misplaced(&file)?;
+    misplaced(&file).with_context(|| format!("after {ops:#?}\nthe model"))?;
     std::fs::remove_file(&file)?;
     Ok(())
 }
@@ -102,9 +102,10 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
 fn misplaced(file: &std::path::Path) -> Verdict {
     let conn = Connection::open(file)?;
     for queue in ["outbox", "inbox"] {
-        let sql = format!("SELECT count(*) FROM {queue}_messages_misplaced");
-        let misplaced: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
-        anyhow::ensure!(misplaced == 0, "{misplaced} messages of the {queue} stand in no place or in two");
+        let mut found = conn.prepare(&format!("SELECT seq, places FROM {queue}_messages_misplaced"))?;
+        let found = found.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+        let found: Vec<_> = found.collect::<rusqlite::Result<_>>()?;
+        anyhow::ensure!(found.is_empty(), "messages of the {queue} stand in no place or in two: {found:?}");
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ impl Ground for MySql {
         format!(
             "CREATE TRIGGER fence AFTER UPDATE ON {table}_taken FOR EACH ROW
              INSERT INTO stale_settles (seq) SELECT NEW.seq FROM DUAL
-             WHERE OLD.done_at = 0 AND NEW.done_at > 0 AND NOT (NEW.owner <=> OLD.owner)"
+             WHERE OLD.done_at = 0 AND NEW.done_at <> 0 AND NOT (NEW.owner <=> OLD.owner)"
         )
     }
 

@@ -90,6 +90,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
          WHERE {in_leases} done_at + 0 = 0 AND owner = a.o AND claim_no = a.c)",
     ),
     runs: None,
+    lanes: None,
     checks_saves: true,
     queue: QueueSql {
         topics_next: "SELECT MIN(waiting.at) FROM (

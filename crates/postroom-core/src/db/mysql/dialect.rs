@@ -9,7 +9,7 @@ mod steps;
 mod words;
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
@@ -69,7 +69,7 @@ macro_rules! claim_of {
     };
 }
 
-/// Whether something is ready, or a lease is over, in one of the queues.
+/// Whether something is ready, a lease is over, or a lane is to be looked at, in one of the queues.
 macro_rules! may_have_work {
     ($table:literal, $ready:literal, $leased:literal) => {
         concat!(
@@ -86,7 +86,16 @@ macro_rules! may_have_work {
                          AND (SELECT h.seq FROM ",
             $table,
             "_taken AS h
-                              WHERE h.done_at = 0 AND h.lease = e.no LIMIT 1) IS NOT NULL))"
+                              WHERE h.done_at = 0 AND h.lease = e.no LIMIT 1) IS NOT NULL)
+              OR EXISTS (SELECT 1 FROM ",
+            $table,
+            "_taken WHERE done_at < 0)
+              OR EXISTS (SELECT 1 FROM ",
+            $table,
+            "_lane WHERE news = 1)
+              OR EXISTS (SELECT 1 FROM ",
+            $table,
+            "_lane_notes))"
         )
     };
 }
@@ -123,12 +132,19 @@ pub(crate) const MYSQL: Dialect = Dialect {
         look: "SELECT
              (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?2 ORDER BY visible_at LIMIT 1),
              (SELECT e.until FROM {leases} WHERE e.until >= ?3 AND {held_of} IS NOT NULL ORDER BY e.until LIMIT 1),
-             (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
+             (SELECT min(expires_at) FROM (
+                 SELECT * FROM (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1
+                                ORDER BY expires_at LIMIT 1) AS in_line
+                 UNION ALL
+                 SELECT * FROM (SELECT expires_at FROM {t}_lane WHERE expires_at BETWEEN ?4 AND ?1
+                                ORDER BY expires_at LIMIT 1) AS in_lane) AS expiring),
+             {lane_work}",
     },
     many: Some(ManySql {
         ack_many: "UPDATE ({list|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a
                  STRAIGHT_JOIN {t}_taken AS t FORCE INDEX (PRIMARY) ON t.seq = a.n
-             SET t.done_at = ?1, t.lease = 0, t.owner = a.o, t.response = coalesce(a.r, t.response)
+             SET t.done_at = ?1 * (1 - 2 * t.laned), t.lease = 0, t.owner = a.o,
+                 t.response = coalesce(a.r, t.response)
              WHERE {fence_each}",
         save_many: "CALL {t}_save_many({json|{saved_json}})",
         load_leases: "SELECT {bare} FROM (
@@ -145,11 +161,12 @@ pub(crate) const MYSQL: Dialect = Dialect {
              WHERE ranked.place > ?1",
     }),
     ack_ranges: Some(
-        "UPDATE {t}_taken SET done_at = ?1, lease = 0, owner = ?2
+        "UPDATE {t}_taken SET done_at = ?1 * (1 - 2 * laned), lease = 0, owner = ?2
          WHERE ({list|seq BETWEEN ? AND ?| OR }) AND {fence}",
     ),
     extend: Extend::Answered("CALL {t}_extend({json|n o c}, ?2)"),
     runs: None,
+    lanes: Some(LaneLook::Alone("CALL {t}_lane_look(?1, ?2)")),
     checks_saves: true,
     queue: QueueSql {
         topics_next: "SELECT min(at) FROM (
@@ -160,7 +177,9 @@ pub(crate) const MYSQL: Dialect = Dialect {
                                 ORDER BY e.until LIMIT 1) AS held) AS waiting",
         suspects_next: "SELECT t.suspect_at FROM {suspects} WHERE t.suspect_at IS NOT NULL AND {among}
              ORDER BY t.suspect_at LIMIT 1",
-        ack: "UPDATE {t}_taken SET done_at = ?5, lease = 0, owner = ?2, response = coalesce(?4, response)
+        // Negative if the message has a lane: then the lane is to be looked at.
+        ack: "UPDATE {t}_taken
+             SET done_at = ?5 * (1 - 2 * laned), lease = 0, owner = ?2, response = coalesce(?4, response)
              WHERE seq = ?1 AND {fence}",
         held: "SELECT 1 FROM {t}_taken WHERE seq = ?1 AND {fence}",
         load_lease: "SELECT {bare} FROM (
@@ -179,15 +198,21 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  SELECT l.visible_at AS v, m.seq AS n FROM {t}_line AS l FORCE INDEX ({n}_line_expiring)
                      STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = l.seq
                  WHERE l.expires_at <= ?1 ORDER BY l.expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
-                 STRAIGHT_JOIN {in_0} ON q.visible_at = mine.v AND q.seq = mine.n ORDER BY expires_at, seq",
+                 STRAIGHT_JOIN {in_0} ON q.visible_at = mine.v AND q.seq = mine.n
+             UNION ALL
+             SELECT {bare} FROM (
+                 SELECT m.seq AS n FROM {t}_lane AS w FORCE INDEX ({n}_lane_expiring)
+                     STRAIGHT_JOIN {t} AS m FORCE INDEX (PRIMARY) ON m.seq = w.seq
+                 WHERE w.expires_at <= ?1 ORDER BY w.expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED) AS mine
+                 STRAIGHT_JOIN {in_lane} ON q.seq = mine.n ORDER BY expires_at, seq",
         save: "CALL {t}_save({saved_places})",
         put_back: "CALL {t}_put_back(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         dismiss: "CALL {t}_dismiss(?1, ?2, ?3, ?4, ?5, ?6)",
         ahead_set: "CALL {t}_correct(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        expire_dead: "UPDATE {t}_trouble SET state = 4, at = ?1
-             WHERE state = 3 AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2",
-        count_overdue: "SELECT count(*) FROM (
-                 SELECT 1 AS one FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS late",
+        expire_dead: "CALL {t}_expire_dead(?1, ?2)",
+        count_overdue: "SELECT (SELECT count(*) FROM (
+                 SELECT 1 AS one FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS in_line)
+             + (SELECT count(*) FROM (SELECT 1 AS one FROM {t}_lane WHERE expires_at <= ?1 LIMIT ?2) AS in_lane)",
         count_purgeable: "SELECT count(*) FROM (
                  SELECT 1 AS one FROM {t}_taken WHERE done_at BETWEEN 1 AND ?1 - 1 LIMIT ?2) AS old",
         failure_trim: "DELETE f FROM (
@@ -196,16 +221,28 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  STRAIGHT_JOIN {t}_failures AS f FORCE INDEX (PRIMARY) ON f.no = ranked.no
              WHERE ranked.place > ?2",
         count_to: "SELECT count(*) FROM (
-                 SELECT 1 AS one FROM {t}_line WHERE place = concat('>', ?1) LIMIT ?2) AS waiting",
+                 SELECT 1 AS one FROM {t}_line WHERE place = concat('>', ?1)
+                 UNION ALL SELECT 1 FROM {t}_lane WHERE place = 0 AND route = concat('>', ?1) LIMIT ?2) AS waiting",
         count_of: "SELECT count(*) FROM (
-                 SELECT 1 AS one FROM {t}_line WHERE place = concat('=', ?1) LIMIT ?2) AS waiting",
-        count: "SELECT 0, count(*) FROM {t}_line
+                 SELECT 1 AS one FROM {t}_line WHERE place = concat('=', ?1)
+                 UNION ALL SELECT 1 FROM {t}_lane WHERE place = 0 AND route = concat('=', ?1) LIMIT ?2) AS waiting",
+        count: "SELECT 0, (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_lane WHERE place = 0)
              UNION ALL SELECT 1, count(*) FROM {t}_taken WHERE done_at = 0
-             UNION ALL SELECT 2, count(*) FROM {t}_taken WHERE done_at > 0
+             UNION ALL SELECT 2, count(*) FROM {t}_taken WHERE done_at <> 0
              UNION ALL SELECT state, count(*) FROM {t}_trouble WHERE state IN (3, 4, 7) GROUP BY state",
-        count_waiting: "SELECT (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_taken WHERE done_at = 0)",
-        oldest: "SELECT m.created_at, l.visible_at FROM {t}_line AS l STRAIGHT_JOIN {t} AS m ON m.seq = l.seq
-             ORDER BY l.visible_at, l.seq LIMIT 1",
+        count_waiting: "SELECT (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_lane WHERE place = 0)
+             + (SELECT count(*) FROM {t}_taken WHERE done_at = 0)",
+        // Of what waits in lanes, the one that was written first: no key has them by their time.
+        oldest: "SELECT created_at, visible_at FROM (
+                 SELECT * FROM (
+                     SELECT m.created_at, l.visible_at FROM {t}_line AS l STRAIGHT_JOIN {t} AS m ON m.seq = l.seq
+                     ORDER BY l.visible_at, l.seq LIMIT 1) AS in_line
+                 UNION ALL
+                 SELECT * FROM (
+                     SELECT m.created_at, w.at FROM {t}_lane AS w FORCE INDEX ({n}_lane_seq)
+                         STRAIGHT_JOIN {t} AS m ON m.seq = w.seq
+                     WHERE w.place = 0 ORDER BY w.seq LIMIT 1) AS in_lane) AS waiting
+             ORDER BY visible_at LIMIT 1",
         ..shared::QUEUE
     },
     in_state: InStateSql {
@@ -244,7 +281,12 @@ pub(crate) const MYSQL: Dialect = Dialect {
                  ORDER BY done_at DESC LIMIT ?3) AS done
              WHERE at <= ?2",
         tally_ready: "SELECT topic, party, count(*) FROM (
-                 SELECT topic, {party} AS party FROM {in_0} ORDER BY visible_at LIMIT ?1) AS front
+                 SELECT * FROM (
+                     SELECT topic, {party} AS party FROM {in_0} ORDER BY visible_at LIMIT ?1) AS in_line
+                 UNION ALL
+                 SELECT * FROM (
+                     SELECT topic, {party} AS party FROM {in_lane} ORDER BY seq LIMIT ?1) AS in_lane
+                 LIMIT ?1) AS front
              GROUP BY topic, party",
         tally_dead: "SELECT topic, party, count(*) FROM (
                  SELECT topic, {party} AS party FROM {in_3} WHERE state = 3 LIMIT ?1) AS front

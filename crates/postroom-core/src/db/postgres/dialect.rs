@@ -2,7 +2,7 @@
 //! The CTE of a claim is materialized: as a subquery, a nested loop would run it again for each row and claim them all.
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
@@ -11,6 +11,7 @@ use crate::sql::text::Places;
 #[macro_use]
 mod words;
 
+mod lanes;
 mod session;
 mod steps;
 
@@ -67,6 +68,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                  UNION ALL SELECT '>' || n FROM unnest(string_to_array(?11::text, chr(10))) AS n WHERE n <> '')))::int
                  = CASE WHEN place < '>' THEN ?10::bigint ELSE ?12::bigint END",
         ),
+        // Messages that wait for their turn.
+        ("count_in_lanes", "(SELECT count(*) FROM {t}_lane WHERE place = 0)"),
         ("count_done", "coalesce(sum(to_seq - from_seq + 1), 0)::bigint"),
         ("last_done", "greatest((SELECT max(at) FROM {t}_done), (SELECT max(at) FROM {t}_trouble WHERE state = 2))"),
     ],
@@ -110,15 +113,19 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         look: "SELECT
              (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?2 ORDER BY visible_at, seq LIMIT 1),
              (SELECT until FROM {t}_lease WHERE until >= ?3 ORDER BY until LIMIT 1),
-             (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
+             least((SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1),
+                   (SELECT expires_at FROM {t}_lane WHERE expires_at BETWEEN ?4 AND ?1 AND place = 0
+                    ORDER BY expires_at LIMIT 1)),
+             (EXISTS (SELECT 1 FROM {t}_lane_notes WHERE id > 0))::int::bigint",
         take_or_look: Some(claim!(
             "crashes = 0",
-            ", NULL::bigint, NULL::bigint",
+            ", NULL::bigint, NULL::bigint, NULL::bigint",
             " UNION ALL SELECT {no_message},
                  (SELECT visible_at FROM {t}_line WHERE crashes = 0 AND visible_at >= ?10
                   ORDER BY visible_at, seq LIMIT 1),
                  (SELECT until FROM {t}_lease WHERE until >= ?11 ORDER BY until LIMIT 1),
-                 (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?12 AND ?9 ORDER BY expires_at LIMIT 1)
+                 (SELECT expires_at FROM {t}_line WHERE expires_at BETWEEN ?12 AND ?9 ORDER BY expires_at LIMIT 1),
+                 (EXISTS (SELECT 1 FROM {t}_lane_notes WHERE id > 0))::int::bigint
              WHERE NOT EXISTS (SELECT 1 FROM taken)"
         )),
     },
@@ -180,6 +187,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          ) SELECT seq, claim_no, (EXISTS (SELECT 1 FROM parts WHERE parts.no = asked.lease))::int FROM asked",
     ),
     runs: None,
+    lanes: Some(LaneLook::Anywhere(lanes::LOOK)),
     // A message may move between reading and writing it: only what is settled is locked.
     checks_saves: true,
     queue: QueueSql {
@@ -222,27 +230,43 @@ pub(crate) const POSTGRES: Dialect = Dialect {
              ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine)) ORDER BY visible_at, seq",
         load_expired: "WITH mine AS MATERIALIZED (
                  SELECT seq FROM {t}_line WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED
-             ) SELECT {bare} FROM {v} WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine)) ORDER BY expires_at, seq",
+             ), waiting AS MATERIALIZED (
+                 SELECT seq FROM {t}_lane WHERE expires_at <= ?1 AND place = 0
+                 ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED
+             ) SELECT {bare} FROM {v}
+             WHERE seq = ANY (ARRAY(SELECT mine.seq FROM mine UNION ALL SELECT waiting.seq FROM waiting LIMIT ?2))
+             ORDER BY expires_at, seq",
         save: "UPDATE {v} SET {saved} WHERE seq = ?1 AND claim_no = ?2 AND state = {was}",
         expire_dead: "UPDATE {v} SET state = 4, processed_at = ?1 WHERE seq = ANY (ARRAY(
                  SELECT seq FROM {t}_trouble WHERE state = 3 AND expires_at <= ?1
                  ORDER BY expires_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED))",
-        count_overdue: "SELECT count(*) FROM (SELECT 1 FROM {t}_line WHERE expires_at <= ?1 LIMIT ?2) AS late",
+        count_overdue: "SELECT count(*) FROM (
+                 SELECT 1 FROM {t}_line WHERE expires_at <= ?1
+                 UNION ALL SELECT 1 FROM {t}_lane WHERE expires_at <= ?1 AND place = 0 LIMIT ?2) AS late",
         count_purgeable: "SELECT least(?2, (SELECT {count_done} FROM {t}_done WHERE at < ?1)
                  + (SELECT count(*) FROM {t}_trouble WHERE state = 2 AND at < ?1))",
-        count: "SELECT 0, count(*) FROM {t}_line
+        count: "SELECT 0, count(*) + {count_in_lanes} FROM {t}_line
              UNION ALL SELECT 1, count(*) FROM {t}_held
              UNION ALL SELECT 2, {count_done} FROM {t}_done
              UNION ALL
              SELECT state, count(*) FROM {t}_trouble WHERE state > 0 AND state IN (2, 3, 4, 7) GROUP BY state",
-        count_waiting: "SELECT (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_held)",
-        oldest: "SELECT m.created_at, l.visible_at FROM {t}_line AS l JOIN {t} AS m ON m.seq = l.seq
-             ORDER BY l.visible_at, l.seq LIMIT 1",
+        count_waiting: "SELECT (SELECT count(*) FROM {t}_line) + {count_in_lanes} + (SELECT count(*) FROM {t}_held)",
+        // In lanes, the one that was written first: they are not in the order of their times.
+        oldest: "SELECT m.created_at, w.at FROM (
+                 SELECT * FROM (SELECT visible_at AS at, seq FROM {t}_line ORDER BY visible_at, seq LIMIT 1) AS l
+                 UNION ALL
+                 SELECT coalesce(t.visible_at, x.visible_at), l.seq
+                 FROM (SELECT seq FROM {t}_lane WHERE place = 0 ORDER BY seq LIMIT 1) AS l
+                     CROSS JOIN LATERAL (SELECT visible_at FROM {t} AS y WHERE y.seq = l.seq OFFSET 0) AS x
+                     LEFT JOIN LATERAL (SELECT visible_at FROM {t}_trouble AS y WHERE y.seq = l.seq OFFSET 0) AS t
+                         ON true) AS w
+                 CROSS JOIN LATERAL (SELECT created_at FROM {t} AS y WHERE y.seq = w.seq OFFSET 0) AS m
+             ORDER BY w.at, w.seq LIMIT 1",
         // A table with many messages is only counted: looking at each would take minutes.
         misplaced: "SELECT CASE WHEN (SELECT reltuples FROM pg_class WHERE oid = '{t}'::regclass) < 1000000
                  THEN (SELECT count(*) FROM (SELECT 1 FROM {t}_misplaced LIMIT 1000) AS wrong)
                  ELSE least(1000, abs((SELECT count(*) FROM {t}) - (SELECT count(*) FROM {t}_line)
-                     - (SELECT count(*) FROM {t}_held) - (SELECT {count_done} FROM {t}_done)
+                     - {count_in_lanes} - (SELECT count(*) FROM {t}_held) - (SELECT {count_done} FROM {t}_done)
                      - (SELECT count(*) FROM {t}_trouble WHERE state > 0))) END",
         ..shared::QUEUE
     },
@@ -347,9 +371,11 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     ),
     idle_poll: Some(concat!(
         "SELECT (EXISTS (SELECT 1 FROM {outbox}_line WHERE crashes = 0 AND visible_at BETWEEN ?2 AND ?1)
-                OR EXISTS (SELECT 1 FROM {outbox}_lease WHERE until BETWEEN ?4 AND ?1))::int,
+                OR EXISTS (SELECT 1 FROM {outbox}_lease WHERE until BETWEEN ?4 AND ?1)
+                OR EXISTS (SELECT 1 FROM {outbox}_lane_notes WHERE id > 0))::int,
                 (EXISTS (SELECT 1 FROM {inbox}_line WHERE crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
-                OR EXISTS (SELECT 1 FROM {inbox}_lease WHERE until BETWEEN ?5 AND ?1))::int, ",
+                OR EXISTS (SELECT 1 FROM {inbox}_lease WHERE until BETWEEN ?5 AND ?1)
+                OR EXISTS (SELECT 1 FROM {inbox}_lane_notes WHERE id > 0))::int, ",
         read_only!()
     )),
 };

@@ -1,7 +1,7 @@
 //! Blocking handlers on the writer thread, several in one job, each in a savepoint.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tokio::sync::oneshot;
@@ -148,10 +148,15 @@ type Answered = (usize, Option<String>);
 impl Prepared<'_> {
     /// Whether a lease is held. Messages that were claimed together are held together. No other connection can write
     /// until the group commits: a lease that is valid now is valid until then.
-    fn is_held(&mut self, lease: &Lease, ask: &Statement) -> std::result::Result<bool, TransactionLost> {
+    fn is_held(
+        &mut self,
+        lease: &Lease,
+        ask: impl FnOnce() -> Statement,
+    ) -> std::result::Result<bool, TransactionLost> {
         if self.known.as_ref().is_some_and(|(known, last)| known.is_shared_by(lease, *last)) {
             return Ok(true);
         }
+        let ask = ask();
         let values = rusqlite::params_from_iter(ask.values());
         let last: Option<i64> = self.held.query_row(values, |row| row.get(0)).optional().map_err(spoilt)?;
         self.known = last.map(|last| (lease.clone(), last));
@@ -193,10 +198,10 @@ impl ChunkJob {
         lease: &Lease,
         message: &Message,
         handler: &BlockingHandler,
+        time: &mut Instant,
     ) -> std::result::Result<(Outcome, bool, Option<String>), TransactionLost> {
         let _span = telemetry::handle_span(&self.core.name, self.queue, message).entered();
         telemetry::handling(&self.core.name, self.queue, message);
-        let started = monotonic();
         let (mut failure, mut enqueued) = (None, false);
         let handle = |savepoint: &OnDemand<'_, '_>| {
             let (begin, core, state) = (|| savepoint.begin(), &self.core, &self.state);
@@ -217,7 +222,7 @@ impl ChunkJob {
             enqueued = ctx.enqueued;
             handled
         };
-        if !on.is_held(lease, &self.core.verbs.held(self.queue, lease))? {
+        if !on.is_held(lease, || self.core.verbs.held(self.queue, lease))? {
             return Ok((Outcome::Lost, false, None));
         }
         let result = on.savepoints.run_on_demand(handle)?;
@@ -227,7 +232,10 @@ impl ChunkJob {
             (Err(_), Some(failure)) => (failure.into(), None),
             (Err(error), None) => (Outcome::of_database(&error), None),
         };
-        telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, started.elapsed());
+        // One reading of the clock for each message: it ends where the next one begins.
+        let started = std::mem::replace(time, monotonic());
+        let took = time.saturating_duration_since(started);
+        telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, took);
         Ok((outcome, enqueued, response))
     }
 }
@@ -235,6 +243,7 @@ impl ChunkJob {
 impl Job for ChunkJob {
     fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
         let started = monotonic();
+        let mut time = started;
         self.outcomes.clear();
         self.enqueued = false;
         let mut prepared = match self.prepare(conn, guard) {
@@ -243,11 +252,11 @@ impl Job for ChunkJob {
         };
         let mut answered = Vec::new();
         for (claimed, handler) in &self.chunk {
-            if !self.outcomes.is_empty() && started.elapsed() > CHUNK_TIME {
+            if !self.outcomes.is_empty() && time.saturating_duration_since(started) > CHUNK_TIME {
                 break;
             }
             let ran = match &claimed.message {
-                Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler),
+                Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler, &mut time),
                 Err(why) => Ok((Outcome::failed(Cause::Unreadable, why.clone()), false, None)),
             };
             match ran {

@@ -47,6 +47,12 @@ pub(crate) const SQLITE: Dialect = Dialect {
                  ELSE (instr(place, char(10)) = 0
                      AND instr(?11, char(10) || substr(place, 2) || char(10)) > 0) = ?12 END",
         ),
+        // Whether another message of its lane comes before a message that no claim has looked at.
+        (
+            "lane_is_busy",
+            "CASE WHEN lane IS NULL THEN 0
+                 ELSE EXISTS (SELECT 1 FROM {t}_lane AS b WHERE b.lane = lane_of) END",
+        ),
         ("in_time", "(l.expires_at IS NULL OR l.expires_at > ?1)"),
         // The run that has a number, if the lease on it is still held.
         (
@@ -58,7 +64,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         // begin there and not at the number that it is given.
         (
             "behind",
-            "(SELECT {wide_fresh}, 0 AS claim_no, m.visible_at
+            "(SELECT {wide_fresh}, 0 AS claim_no, m.visible_at, m.lane AS lane_of
               FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{seen} WHERE m.born = 0 AND t.seq IS NULL)",
         ),
         // How many messages no claim has looked at. Behind the first 100,000 they are counted by their numbers: a
@@ -75,6 +81,9 @@ pub(crate) const SQLITE: Dialect = Dialect {
             "overdue",
             "SELECT seq, expires_at FROM (SELECT seq, expires_at FROM {t}_line WHERE expires_at <= ?1
                                           ORDER BY expires_at LIMIT ?2)
+             UNION ALL
+             SELECT seq, expires_at FROM (SELECT seq, expires_at FROM {t}_lane
+                                          WHERE expires_at <= ?1 AND place = 0 ORDER BY expires_at LIMIT ?2)
              UNION ALL
              SELECT seq, expires_at FROM (
                  SELECT m.seq, m.expires_at FROM {t}_front AS f CROSS JOIN {t} AS m INDEXED BY {t}_expiring
@@ -121,12 +130,17 @@ pub(crate) const SQLITE: Dialect = Dialect {
         },
         front: Front {
             at: "SELECT next FROM {t}_front WHERE one = 1",
-            fresh: "SELECT {message}, visible_at, octet_length(payload) FROM {behind} WHERE seq >= ?1 ORDER BY seq",
-            skim: "SELECT seq, topic, {destination} FROM {behind} WHERE seq >= ?1 ORDER BY seq",
+            fresh: "SELECT {message}, visible_at, octet_length(payload), {lane_is_busy}
+             FROM {behind} WHERE seq >= ?1 ORDER BY seq",
+            skim: "SELECT seq, topic, {destination}, lane FROM {behind} WHERE seq >= ?1 ORDER BY seq",
             take: "DELETE FROM {t}_line WHERE seq = ?1",
             pass: "INSERT INTO {t}_line (seq, place, visible_at, expires_at)
              SELECT seq, {place}, visible_at, expires_at FROM {t} WHERE seq = ?1",
+            enter: "INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
+             SELECT seq, lane, seq << 24, visible_at, expires_at, ?3 FROM {t}
+             WHERE seq BETWEEN ?1 AND ?2 AND lane IS NOT NULL",
             mark: "INSERT INTO {t}_trouble (seq, expires_at) SELECT seq, expires_at FROM {t} WHERE seq = ?1",
+            is_marked: "SELECT 1 FROM {t}_trouble WHERE seq = ?1",
             advance: "UPDATE {t}_front SET next = coalesce(?1, (SELECT max(seq) FROM {t}) + 1)
              WHERE one = 1 AND next < coalesce(?1, (SELECT max(seq) FROM {t}) + 1)",
             catch_up: "UPDATE {t}_front
@@ -155,6 +169,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         done: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
              SELECT seq, seq, 1, ?3, ?4, ?3, ?5 FROM {t} WHERE {key}",
     }),
+    lanes: None,
     checks_saves: false,
     queue: QueueSql {
         topics_next: concat!(
@@ -186,18 +201,23 @@ pub(crate) const SQLITE: Dialect = Dialect {
         count_purgeable: "SELECT min(?2, (SELECT coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_done WHERE at < ?1)
                  + (SELECT count(*) FROM {t}_trouble WHERE state = 2 AND at < ?1))",
         count: "SELECT 0, {count_fresh} + (SELECT count(*) FROM {t}_line)
+                 + (SELECT count(*) FROM {t}_lane WHERE place = 0)
              UNION ALL SELECT 1, coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_held
              UNION ALL SELECT 2, coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_done
              UNION ALL
              SELECT state, count(*) FROM {t}_trouble WHERE state > 0 AND state IN (2, 3, 4, 7) GROUP BY state",
         count_waiting: "SELECT {count_fresh} + (SELECT count(*) FROM {t}_line)
+             + (SELECT count(*) FROM {t}_lane WHERE place = 0)
              + (SELECT coalesce(sum(to_seq - from_seq + 1), 0) FROM {t}_held)",
         oldest: "SELECT created_at, visible_at FROM (
                  SELECT * FROM (SELECT created_at, visible_at, seq FROM {t}_fresh ORDER BY seq LIMIT 1000)
                  UNION ALL
                  SELECT * FROM (SELECT m.created_at, l.visible_at, l.seq
                                 FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
-                                ORDER BY l.visible_at, l.seq LIMIT 1))
+                                ORDER BY l.visible_at, l.seq LIMIT 1)
+                 UNION ALL
+                 SELECT * FROM (SELECT m.created_at, w.at, w.seq FROM {t}_lane AS w CROSS JOIN {t} AS m ON m.seq = w.seq
+                                WHERE w.place = 0 ORDER BY w.at, w.seq LIMIT 1))
              ORDER BY visible_at, seq LIMIT 1",
         ..shared::QUEUE
     },

@@ -1,6 +1,6 @@
 //! One table of the in-memory store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -19,6 +19,11 @@ pub(super) struct Table {
     pub(super) deaths: Vec<(Record, State)>,
     /// Held places, with the worker that holds each.
     pub(super) holds: Vec<(OwnerToken, Hold)>,
+    /// The numbers of messages in their lanes, which are their order there. Those that are finished have none.
+    lanes: BTreeMap<i64, i64>,
+    last_in_lane: i64,
+    /// Whether a message with a lane has ever come.
+    pub(super) has_lanes: bool,
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,
     last_seq: i64,
@@ -28,6 +33,7 @@ pub(super) struct Table {
 impl Table {
     fn insert(&mut self, work: Work, message: Message) {
         self.last_seq += 1;
+        self.has_lanes |= message.lane.is_some();
         let record = Record { seq: self.last_seq, work, message: Ok(message), response: None, dismissal: None };
         self.rows.insert(self.last_seq, record);
     }
@@ -88,9 +94,54 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
+    /// Gives each message that came to its lane, or came back, the next number there. Those that have ended leave.
+    pub(super) fn order_lanes(&mut self) {
+        if !self.has_lanes {
+            return;
+        }
+        for record in self.rows.values() {
+            let is_in_lane = record.message.as_ref().is_ok_and(|message| message.lane.is_some());
+            match record.state() {
+                State::Ready if is_in_lane => {
+                    self.lanes.entry(record.seq).or_insert_with(|| {
+                        self.last_in_lane += 1;
+                        self.last_in_lane
+                    });
+                }
+                State::Ready | State::Leased | State::Dead => {}
+                _ => drop(self.lanes.remove(&record.seq)),
+            }
+        }
+        self.lanes.retain(|seq, _| self.rows.contains_key(seq));
+    }
+
+    pub(super) fn leave_lane(&mut self, seq: i64) {
+        self.lanes.remove(&seq);
+    }
+
+    /// Returns the messages that have the turn in their lanes.
+    fn turns(&self) -> HashMap<&str, i64> {
+        let mut turns: HashMap<&str, (i64, i64)> = HashMap::new();
+        for (seq, no) in &self.lanes {
+            let message = self.rows.get(seq).and_then(|record| record.message.as_ref().ok());
+            if let Some(lane) = message.and_then(|message| message.lane.as_deref()) {
+                let first = turns.entry(lane).or_insert((*no, *seq));
+                *first = (*first).min((*no, *seq));
+            }
+        }
+        turns.into_iter().map(|(lane, (_, seq))| (lane, seq)).collect()
+    }
+
+    /// Returns whether a ready message may be handled, as far as its lane goes.
+    fn has_turn(record: &Record, turns: &HashMap<&str, i64>) -> bool {
+        let lane = record.message.as_ref().ok().and_then(|message| message.lane.as_deref());
+        lane.is_none_or(|lane| turns.get(lane) == Some(&record.seq))
+    }
+
     pub(super) fn claim(&mut self, request: &ClaimRequest, holding: &Holding, now: Timestamp, doubt: Doubt) -> Claims {
         let mut reaped = self.reap(request.batch, holding, doubt.early(now));
         reaped.expired += self.expire(request.batch, doubt.early(now));
+        self.order_lanes();
         let in_line = self.in_line(now, request);
         let sizes =
             in_line.iter().map(|seq| self.rows[seq].message.as_ref().map_or(0, |held| held.payload.len() as u64));
@@ -98,14 +149,20 @@ impl Table {
         let chosen = in_line.into_iter().take(fitting).collect::<Vec<_>>();
         let until = doubt.late(now).plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
-        let awaited = self.rows.values().filter(|record| record.state() == State::Leased || is_among(record, request));
+        let turns = self.turns();
+        let awaits = |record: &&Record| {
+            record.state() == State::Leased || (is_among(record, request) && Self::has_turn(record, &turns))
+        };
+        let awaited = self.rows.values().filter(awaits);
         let next_at = awaited.filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
         Claims { claimed, next_at, reaped }
     }
 
     fn in_line(&self, now: Timestamp, request: &ClaimRequest) -> Vec<i64> {
         let is_ready = |record: &&Record| record.work.is_ready(now) && !record.work.is_past_expiry(now);
-        let ready = self.rows.values().filter(is_ready).filter(|record| is_among(record, request));
+        let turns = self.turns();
+        let is_meant = |record: &&Record| is_among(record, request) && Self::has_turn(record, &turns);
+        let ready = self.rows.values().filter(is_ready).filter(is_meant);
         let mut in_line: Vec<_> = ready.map(|record| (record.visible_at(), record.seq)).collect();
         in_line.sort_unstable();
         in_line.into_iter().take(request.batch).map(|(_, seq)| seq).collect()

@@ -30,6 +30,7 @@ impl MemoryStore {
             let mut tables = self.tables();
             let result = verb(&mut tables, now, doubt);
             self.tell_deaths(&mut tables, now);
+            [Queue::Outbox, Queue::Inbox].into_iter().for_each(|queue| tables.of(queue).order_lanes());
             drop(tables);
             self.0.wakes.iter().for_each(Wake::ring);
             result

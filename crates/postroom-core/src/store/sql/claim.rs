@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lanes::Inside;
 use super::look::Looked;
 use super::rows::{self, int, read_claimed, row_count, time, uuid};
 use super::scan_start::{BEGINNING, Position, Span};
@@ -41,6 +42,7 @@ impl SqlVerbs {
                 return Ok(Claims { claimed, next_at: None, reaped: Reaped::default() });
             }
         }
+        self.look_at_lanes(session, queue, now, Inside::Transaction).await?;
         let mut looked = match looked.filter(|_| !session.in_doubt()) {
             Some(looked) => looked,
             None => self.look(session, queue, now).await?,
@@ -49,6 +51,8 @@ impl SqlVerbs {
         let is_wrong = (looked.is_over(early), looked.is_expired(early));
         let reaped = self.reap_and_expire(session, queue, request.batch, now, is_wrong).await?;
         if reaped.total() > 0 {
+            // What has ended may have let others of its lane pass.
+            self.look_at_lanes(session, queue, now, Inside::Transaction).await?;
             looked = self.look(session, queue, now).await?;
         }
         if request.is_special() {
@@ -199,7 +203,9 @@ impl SqlVerbs {
         }
         // Rows that exceed the budget are not returned, so the rest may start earlier.
         let rest = if request.budget.least == 0 { from.at } else { now.plus(TICK) };
-        Ok(Taken { claimed: claimed.into_iter().map(|(_, claimed)| claimed).collect(), rest })
+        let claimed: Vec<_> = claimed.into_iter().map(|(_, claimed)| claimed).collect();
+        self.expect_notes_of(queue, &claimed);
+        Ok(Taken { claimed, rest })
     }
 
     /// Returns the rows of an earlier claim whose commit was not answered.

@@ -4,9 +4,13 @@
 //!
 //! A claim of some topics skips the messages of others. The front stays before the first of them. What the claim takes
 //! behind it is marked as looked at. Where the next claim of the same topics goes on is remembered for a while, so that
-//! it does not skip the same messages again.
+//! it does not skip the same messages again. A claim may be rolled back after that: the last message that it marked is
+//! the witness that it was not.
+//!
+//! Messages of lanes are never skipped. The first one of a lane has the turn there: it is taken, or put into the line.
+//! Those behind it wait in the lane, and have their turn when it leaves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,7 +20,7 @@ use super::{Session, SqlVerbs};
 use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Topics};
 use crate::sql::Row;
-use crate::sql::columns::message;
+use crate::sql::columns::{claimed, message};
 use crate::sql::plans::{Front, Lines};
 use crate::sql::text::SqlTemplate;
 use crate::store::Filter;
@@ -33,22 +37,31 @@ const TOPICS_MAX: usize = 64;
 
 /// Where claims of some topics go on.
 #[derive(Debug, Default)]
-pub(super) struct Skipped(Mutex<HashMap<(Queue, Topics), (i64, Instant)>>);
+pub(super) struct Skipped(Mutex<HashMap<(Queue, Topics), Onward>>);
+
+/// Where a claim goes on.
+#[derive(Clone, Copy, Debug)]
+struct Onward {
+    from: i64,
+    /// Since when what is before it is known.
+    since: Instant,
+    /// A message before it that an earlier claim marked.
+    witness: Option<i64>,
+}
 
 impl Skipped {
-    /// Returns the number from which to look, and since when what is before it is known.
-    fn from(&self, queue: Queue, topics: Option<&Topics>) -> (i64, Instant) {
+    fn known(&self, queue: Queue, topics: Option<&Topics>) -> Option<Onward> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = topics.and_then(|topics| known.get(&(queue, topics.clone())).copied());
-        known.filter(|(_, since)| since.elapsed() < REMEMBERED).unwrap_or((0, monotonic()))
+        known.filter(|onward| onward.since.elapsed() < REMEMBERED)
     }
 
-    fn remember(&self, queue: Queue, topics: &Topics, from: i64, since: Instant) {
+    fn remember(&self, queue: Queue, topics: &Topics, onward: Onward) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= TOPICS_MAX {
             known.clear();
         }
-        known.insert((queue, topics.clone()), (from, since));
+        known.insert((queue, topics.clone()), onward);
     }
 }
 
@@ -67,6 +80,11 @@ struct Looked {
     candidates: Vec<Candidate>,
     /// What it leaves behind: not due, or expired.
     passed: Vec<i64>,
+    /// The lanes of which it has seen a message, and the messages that have the turn there.
+    lanes: HashSet<String>,
+    turns: Vec<i64>,
+    /// What waits in a lane behind another message.
+    waits: Vec<i64>,
     /// The number of the first message that is not for this claim, and how many there are.
     skipped: Option<(i64, usize)>,
     /// The number at which it stopped; `None` if it looked at everything.
@@ -86,6 +104,16 @@ impl Looked {
         self.goes_on(seq).then(|| self.passed.push(seq))
     }
 
+    /// Returns whether a message has the turn in its lane: nobody stands before it.
+    fn has_turn(&mut self, lane: &str, is_busy: bool) -> bool {
+        !is_busy && !self.lanes.contains(lane) && self.lanes.insert(lane.to_owned())
+    }
+
+    /// Leaves a message in its lane, or stops at it.
+    fn wait(&mut self, seq: i64) -> Option<()> {
+        self.goes_on(seq).then(|| self.waits.push(seq))
+    }
+
     /// Leaves a message where it is, for other claims, or stops at it.
     fn skip(&mut self, seq: i64) -> Option<()> {
         let (first, count) = self.skipped.unwrap_or((seq, 0));
@@ -93,7 +121,8 @@ impl Looked {
     }
 
     fn goes_on(&mut self, seq: i64) -> bool {
-        let goes_on = self.passed.len() + self.skipped.map_or(0, |(_, count)| count) < PASSED_MAX;
+        let skipped = self.skipped.map_or(0, |(_, count)| count);
+        let goes_on = self.passed.len() + self.waits.len() + skipped < PASSED_MAX;
         *(if goes_on { &mut self.last } else { &mut self.stopped_at }) = Some(seq);
         goes_on
     }
@@ -126,19 +155,13 @@ impl SqlVerbs {
         let mut candidates = self.waiting(session, line, request, now).await?;
         let full = candidates.get(request.batch.saturating_sub(1)).map(|last| last.at);
         let mut looked = Looked::default();
-        let (from, since) = self.skipped.from(queue, request.topics.as_ref());
+        let Onward { from, since, mut witness } = self.onward(session, (queue, front), request).await?;
         let at = session.query(&front.at.with(Vec::new()), |row| row.int(0)).await?;
         let at = at.into_iter().flatten().next().unwrap_or(0);
         // Whether it goes on behind messages that an earlier claim skipped.
         let (is_resumed, from) = (from > at, from.max(at));
         if !request.suspects {
             looked = self.look_ahead(session, (queue, front), request, (now, from), full).await?;
-        }
-        if let (Some(topics), false) = (&request.topics, request.suspects) {
-            let next = looked.stopped_at.or(looked.last.map(|last| last + 1)).unwrap_or(from);
-            if is_resumed || looked.skipped.is_some() {
-                self.skipped.remember(queue, topics, next, since);
-            }
         }
         candidates.append(&mut looked.candidates);
         candidates.sort_unstable_by_key(|candidate| (candidate.at, candidate.seq));
@@ -156,9 +179,23 @@ impl SqlVerbs {
         for seq in &looked.passed {
             session.execute(&front.pass.with(vec![int(*seq)])).await?;
         }
+        for (place, seqs) in [(1, &looked.turns), (0, &looked.waits)] {
+            for run in seqs.chunk_by(|one, next| *next == one + 1) {
+                let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+                session.execute(&front.enter.with(vec![int(*first), int(*last), int(place)])).await?;
+            }
+        }
         let fresh = taken.iter().filter(|candidate| candidate.fresh.is_some()).map(|candidate| candidate.seq);
-        for seq in fresh.chain(looked.passed.iter().copied()).filter(|seq| is_resumed || looked.is_behind(*seq)) {
+        let left = looked.passed.iter().chain(&looked.waits).copied();
+        for seq in fresh.chain(left).filter(|seq| is_resumed || looked.is_behind(*seq)) {
             session.execute(&front.mark.with(vec![int(seq)])).await?;
+            witness = Some(seq);
+        }
+        if let (Some(topics), false) = (&request.topics, request.suspects)
+            && (is_resumed || looked.skipped.is_some())
+        {
+            let next = looked.stopped_at.or(looked.last.map(|last| last + 1)).unwrap_or(from);
+            self.skipped.remember(queue, topics, Onward { from: next, since, witness });
         }
         if !request.suspects && !is_resumed {
             let front_at = looked.skipped.map(|(first, _)| first).or(looked.stopped_at);
@@ -168,6 +205,20 @@ impl SqlVerbs {
         let claimed = self.hold_taken(session, (queue, front), request, taken, now).await?;
         let rest = if is_cut_off { now } else { now.plus(super::claim::TICK) };
         Ok(Taken { claimed, rest })
+    }
+
+    /// Returns where the last claim of the same topics says that this one goes on, if that claim was committed.
+    async fn onward(
+        &self,
+        session: &mut impl Session,
+        (queue, front): (Queue, &Front<SqlTemplate>),
+        request: &ClaimRequest,
+    ) -> Result<Onward> {
+        let nowhere = Onward { from: 0, since: monotonic(), witness: None };
+        let Some(known) = self.skipped.known(queue, request.topics.as_ref()) else { return Ok(nowhere) };
+        let Some(witness) = known.witness else { return Ok(known) };
+        let is_marked = session.query(&front.is_marked.with(vec![int(witness)]), |row| row.int(0)).await?;
+        Ok(if is_marked.is_empty() { nowhere } else { known })
     }
 
     /// Returns the first messages in the line that the claim covers.
@@ -202,13 +253,19 @@ impl SqlVerbs {
         while let Some(from) = next.take() {
             let read = |row: &dyn Row| {
                 let (seq, at, bytes) = (number(row, message::SEQ)?, rows::claimed_at(row)?, rows::payload_bytes(row)?);
-                if !is_for(&places, queue, row, (message::TOPIC, message::NEXT + 2)) {
+                let is_ours = is_for(&places, queue, row, (message::TOPIC, message::NEXT + 2));
+                let lane = row.str(message::LANE)?;
+                if lane.is_none() && !is_ours {
                     next = Some(seq);
                     return Ok(None);
                 }
+                let is_busy = lane.is_some() && number(row, claimed::LANE_IS_BUSY)? == 1;
+                if lane.is_some_and(|lane| !looked.has_turn(lane, is_busy)) {
+                    return Ok(looked.wait(seq));
+                }
                 let expired = rows::moment(row, message::EXPIRES_AT)?.is_some_and(|expires| expires <= now);
-                if at > now || expired {
-                    return Ok(looked.pass(seq));
+                if at > now || expired || !is_ours {
+                    return Ok(looked.pass(seq).map(|()| looked.turns.extend(lane.map(|_| seq))));
                 }
                 let is_delayed = at.as_micros() > number(row, message::CREATED_AT)?;
                 total = total.saturating_add(bytes);
@@ -221,6 +278,7 @@ impl SqlVerbs {
                 // What was delayed may have its turn after messages with higher numbers.
                 in_turn += usize::from(!is_delayed);
                 looked.last = Some(seq);
+                looked.turns.extend(lane.map(|_| seq));
                 let fresh = Some(read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?);
                 looked.candidates.push(Candidate { at, seq, bytes, fresh });
                 Ok(Some(()))
@@ -234,7 +292,7 @@ impl SqlVerbs {
     }
 
     /// Skips messages that are not for the claim, without reading their payloads. Returns the number of the next one
-    /// that is.
+    /// that is, or that has a lane.
     async fn skip(
         &self,
         session: &mut impl Session,
@@ -246,7 +304,8 @@ impl SqlVerbs {
         let mut next = None;
         let read = |row: &dyn Row| {
             let seq = number(row, 0)?;
-            if is_for(places, queue, row, (1, 2)) {
+            // A message of a lane is not skipped, so it is looked at as well.
+            if row.str(3)?.is_some() || is_for(places, queue, row, (1, 2)) {
                 next = Some(seq);
                 return Ok(None);
             }

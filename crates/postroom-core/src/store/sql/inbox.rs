@@ -5,6 +5,7 @@ use super::write_back::moved_meanwhile;
 use super::{Change, Record, Session, SqlVerbs, Statement};
 use crate::message::{ContentHash, InboxKey, Incoming};
 use crate::queue::{Queue, State};
+use crate::sql::columns::INBOX;
 use crate::sql::{Expects, Value};
 use crate::store::{Arrival, ManualMove, PutMode, Sighting};
 use crate::support::clock::Timestamp;
@@ -22,6 +23,7 @@ impl SqlVerbs {
     }
 
     fn in_line(&self, incoming: &Incoming, now: Timestamp) -> Vec<Value> {
+        self.expect_note_of(Queue::Inbox, incoming.lane.as_ref());
         inbox_row(incoming, Some(now.max(incoming.due_at.unwrap_or(now))), now, self.late(now))
     }
 
@@ -65,7 +67,7 @@ impl SqlVerbs {
         if matches!(arrival, Arrival::Known { .. }) {
             self.touch(session, &record, None, now).await?;
         } else {
-            session.execute(&self.content(incoming, now)).await?;
+            session.execute(&self.content(incoming, &record, now)).await?;
             let change = Change { record, was, claim_no, failure: None };
             self.write_back(session, Queue::Inbox, &[change], now).await?;
         }
@@ -114,8 +116,13 @@ impl SqlVerbs {
         Ok(())
     }
 
-    pub(super) fn content(&self, incoming: &Incoming, now: Timestamp) -> Statement {
-        self.statements.inbox_alone.content.with(inbox_row(incoming, None, now, self.late(now)))
+    /// Returns the statement that stores what arrived, in the lane that its record has.
+    pub(super) fn content(&self, incoming: &Incoming, record: &Record, now: Timestamp) -> Statement {
+        let mut row = inbox_row(incoming, None, now, self.late(now));
+        let lane = record.message.as_ref().ok().and_then(|message| message.lane.as_deref());
+        let place = INBOX.iter().position(|(name, _)| *name == "lane");
+        place.into_iter().for_each(|place| row[place] = text(lane));
+        self.statements.inbox_alone.content.with(row)
     }
 }
 

@@ -2,8 +2,10 @@
 //! worker costs a server one or two round trips each time it wakes.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::claim::{Taken, in_order};
+use super::lanes::Inside;
 use super::rows::{self, int, moment, read_claimed};
 use super::scan_start::{Lines, Look};
 use super::{Session, SqlVerbs};
@@ -13,6 +15,9 @@ use crate::sql::columns::{looked, message};
 use crate::sql::plans::Claim;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
+
+/// When to look again at a lane of which something could not be had.
+const SOON: Duration = Duration::from_millis(20);
 
 /// The first row that a look found in each order.
 pub(crate) type Looked = Lines<Option<Timestamp>>;
@@ -71,8 +76,13 @@ impl SqlVerbs {
         let (start, asked) = (self.scan_start(queue), monotonic());
         let begin = start.begin(asked);
         let values = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
-        let read =
-            |row: &dyn Row| Ok(Looked { ready: moment(row, 0)?, leased: moment(row, 1)?, expiring: moment(row, 2)? });
+        let has_lanes = self.statements.of(queue).lanes.is_some();
+        let read = |row: &dyn Row| {
+            if has_lanes && row.int(3)? == Some(1) {
+                self.expected.seen(queue);
+            }
+            Ok(Looked { ready: moment(row, 0)?, leased: moment(row, 1)?, expiring: moment(row, 2)? })
+        };
         let (Claim::AtOnce { look, .. } | Claim::Called { look, .. }) = &self.statements.of(queue).claim else {
             return Ok(Looked::default());
         };
@@ -103,6 +113,9 @@ impl SqlVerbs {
         let mut looked = None;
         let read = |row: &dyn Row| {
             if row.int(message::SEQ)?.is_none() {
+                if row.int(looked::NOTED)? == Some(1) {
+                    self.expected.seen(queue);
+                }
                 let [ready, leased, expiring] = [looked::READY, looked::LEASED, looked::EXPIRING];
                 looked = Some(Looked {
                     ready: moment(row, ready)?,
@@ -118,7 +131,8 @@ impl SqlVerbs {
         let mut claimed: Vec<_> = found.into_iter().flatten().collect();
         if let Some(found) = in_order(&mut claimed) {
             start.raise(found.passed(now));
-            let claimed = claimed.into_iter().map(|(_, claimed)| claimed).collect();
+            let claimed: Vec<_> = claimed.into_iter().map(|(_, claimed)| claimed).collect();
+            self.expect_notes_of(queue, &claimed);
             return Ok((Some(Claims { claimed, next_at: None, reaped: Reaped::default() }), None));
         }
         let looked = looked.unwrap_or_default();
@@ -126,8 +140,25 @@ impl SqlVerbs {
         Ok((None, Some(looked)))
     }
 
-    /// Claims outside any transaction, with one or two statements that each commit. Returns `None` if it takes more.
+    /// Claims outside any transaction, with a few statements that each commit. Returns `None` if it takes more. The
+    /// first messages of lanes are in the line before.
     pub(crate) async fn claim_briefly(
+        &self,
+        session: &mut impl Session,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Result<Option<Claims>> {
+        let queue = asked.queue;
+        self.look_at_lanes(session, queue, now, Inside::Nothing).await?;
+        let claims = self.claim_without_lanes(session, asked, now).await?;
+        if !self.expected.were_seen(queue) || claims.as_ref().is_none_or(|claims| !claims.claimed.is_empty()) {
+            return Ok(claims);
+        }
+        self.look_at_lanes(session, queue, now, Inside::Nothing).await?;
+        self.claim_without_lanes(session, asked, now).await
+    }
+
+    async fn claim_without_lanes(
         &self,
         session: &mut impl Session,
         asked: &Asked,
@@ -189,7 +220,12 @@ impl SqlVerbs {
         asked: &Asked,
         now: Timestamp,
     ) -> Result<Claims> {
-        self.claim_looked(session, asked.queue, &asked.request, now, asked.take()).await
+        let mut claims = self.claim_looked(session, asked.queue, &asked.request, now, asked.take()).await?;
+        if claims.claimed.is_empty() && self.expected.were_seen(asked.queue) {
+            // Somebody may have the turn in a lane soon.
+            claims.next_at = Some(now.plus(SOON));
+        }
+        Ok(claims)
     }
 
     /// Returns whether there may be something to claim in the outbox and in the inbox, and whether the server is
@@ -208,7 +244,10 @@ impl SqlVerbs {
         let (may_have_work, is_read_only) = found.unwrap_or_default();
         for ((queue, begin), has_work) in [Queue::Outbox, Queue::Inbox].into_iter().zip(begins).zip(may_have_work) {
             // The poll finds that there is something, but not where. The claim that follows finds out.
-            if !has_work {
+            if has_work {
+                // Claims of some topics see no notes, so they look before.
+                self.expected.perhaps(queue);
+            } else {
                 self.scan_start(queue).passed(Look { asked, took: asked.elapsed(), now }, begin);
             }
         }

@@ -105,7 +105,7 @@ impl SqlVerbs {
         let admission = record.admit(incoming, owner, until, now, self.clock.doubt());
         if matches!(admission, Admission::Held { .. }) {
             if was == State::Seen {
-                session.execute(&self.content(incoming, now)).await?;
+                session.execute(&self.content(incoming, &record, now)).await?;
             }
             let change = Change { record, was, claim_no, failure: None };
             self.write_back(session, Queue::Inbox, &[change], now).await?;

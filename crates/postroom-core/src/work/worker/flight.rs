@@ -21,6 +21,7 @@ pub(super) struct Facts {
     pub(super) due_at: Timestamp,
     pub(super) bytes: u64,
     pub(super) is_suspect: bool,
+    pub(super) has_lane: bool,
 }
 
 impl Facts {
@@ -34,6 +35,7 @@ impl Facts {
             due_at: message.map_or(claimed.lease.until(), due),
             bytes: message.map_or(0, |held| held.payload.len() as u64),
             is_suspect: claimed.lease.crashes() > 0,
+            has_lane: message.is_ok_and(|held| held.lane.is_some()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::mailbox::work_queue::WorkQueue;
 use crate::message::OwnerToken;
 use crate::queue::Terms;
 use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
-use crate::store::{BoxFuture, WakeListener};
+use crate::store::{BoxFuture, Wake, WakeListener};
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
@@ -257,13 +257,14 @@ impl Loop {
 
     fn settle(&mut self, reports: impl Iterator<Item = (Lease, Outcome)>) {
         let (now, at) = (self.queue.time_hint(), monotonic());
-        let (mut settles, mut ended) = (Vec::new(), Vec::new());
+        let (mut settles, mut ended, mut has_lane) = (Vec::new(), Vec::new(), false);
         for (lease, outcome) in reports {
             let facts = self.flights.remove(&lease);
             ended.extend(facts.as_ref().map(|_| lease.seq()));
             self.probe(&outcome);
             if let Some(facts) = &facts {
                 self.shares.give(&facts.place, outcome.is_answered(), at);
+                has_lane |= facts.has_lane;
                 self.holds.note(&facts.place, &outcome);
                 if facts.is_suspect {
                     (self.suspects, self.suspect_at) = (self.suspects.saturating_sub(1), at);
@@ -283,11 +284,14 @@ impl Loop {
         self.tell_gate();
         self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));
         let held = self.flights.released(ended);
-        if !settles.is_empty() {
+        // When a message leaves its lane, the next one has its turn.
+        let next_in_lane = has_lane.then(|| self.queue.wake().clone());
+        if !settles.is_empty() || has_lane {
             let settling = settle(self.queue.clone(), settles, self.options.clone());
             self.settling.push(Box::pin(async move {
                 let _held = held;
                 settling.await;
+                next_in_lane.iter().for_each(Wake::ring);
             }));
         }
     }

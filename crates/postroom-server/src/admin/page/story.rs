@@ -139,6 +139,7 @@ fn facts(queue: Queue, record: &Record) -> Html {
     text(&mut html, "Kind", message.map(|message| message.kind.as_str()));
     text(&mut html, party_name(queue), message.and_then(|message| message.destination().or(message.source())));
     text(&mut html, "Correlation", message.and_then(|message| message.correlation_id.as_deref()));
+    text(&mut html, "Lane", message.and_then(|message| message.lane.as_deref()));
     let holder = record.owner().map(|owner| format!("worker {owner}"));
     let next = record.visible_at().filter(|_| record.state() == Stands::Ready);
     for (name, at) in [

@@ -154,6 +154,7 @@ fn head(message: &Message) -> HeaderMap {
     set("postroom-attempt", Some(&attempt));
     set("postroom-source", message.source());
     set("postroom-correlation-id", message.correlation_id.as_deref());
+    set("postroom-lane", message.lane.as_deref());
     for name in TRACE {
         set(name, message.headers.get(name).map(String::as_str));
     }

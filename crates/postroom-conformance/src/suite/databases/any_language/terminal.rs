@@ -174,7 +174,7 @@ impl Terminal for MySql {
 
     fn enqueue_with(_: &Place, field: &str, value: &str) -> String {
         let fields = ["topic", "payload", "destination", "message_id", "headers", "correlation_id", "due_at", "kind"];
-        let fields = fields.into_iter().chain(["ttl_seconds", "max_attempts"]);
+        let fields = fields.into_iter().chain(["ttl_seconds", "max_attempts", "lane"]);
         let values = fields.map(|name| match name {
             name if name == field => value,
             "topic" => "'a'",
@@ -185,7 +185,7 @@ impl Terminal for MySql {
     }
 
     fn call_later(_: &Place) -> String {
-        let due = "NULL, NULL, NULL, '2100-01-01', NULL, NULL, NULL";
+        let due = "NULL, NULL, NULL, '2100-01-01', NULL, NULL, NULL, NULL";
         format!("CALL infra_outbox_enqueue_with('a', '{{}}', 'billing', {due})")
     }
 

@@ -109,6 +109,7 @@ pub(super) struct New {
     pub(super) due_after: Option<i64>,
     pub(super) ttl: Option<Duration>,
     pub(super) max_attempts: Option<u32>,
+    pub(super) lane: Option<&'static str>,
 }
 
 /// A message for the inbox.
@@ -120,6 +121,7 @@ pub(super) struct Arrived {
     pub(super) due_after: Option<i64>,
     pub(super) ttl: Option<Duration>,
     pub(super) max_attempts: Option<u32>,
+    pub(super) lane: Option<&'static str>,
 }
 
 /// How a lease ends.
@@ -142,6 +144,7 @@ pub(super) struct Which {
 }
 
 const TOPICS: [&str; 3] = ["a", "b", "c"];
+const LANES: [&str; 2] = ["one", "two"];
 const ERRORS: [&str; 3] = ["", "disk full", "no such order"];
 /// Two leases, pauses and lives that end together are where the order of verbs matters.
 const SECONDS: [u64; 5] = [1, 2, 10, 30, 60];
@@ -257,6 +260,7 @@ impl New {
             due_after: due(rng),
             ttl: maybe(rng, seconds),
             max_attempts: maybe(rng, |rng| rng.u32(1..4)),
+            lane: pick(rng, &[None, None, Some(LANES[0]), Some(LANES[1])]),
         }
     }
 }
@@ -270,6 +274,7 @@ impl Arrived {
             due_after: due(rng),
             ttl: maybe(rng, seconds),
             max_attempts: maybe(rng, |rng| rng.u32(1..4)),
+            lane: pick(rng, &[None, None, Some(LANES[0]), Some(LANES[1])]),
         }
     }
 }

@@ -209,6 +209,9 @@ impl World {
         if let Some(attempts) = new.max_attempts {
             message = message.max_attempts(attempts);
         }
+        if let Some(lane) = new.lane {
+            message = message.lane(lane);
+        }
         Ok(message)
     }
 
@@ -225,6 +228,9 @@ impl World {
         }
         if let Some(attempts) = arrived.max_attempts {
             incoming = incoming.max_attempts(attempts);
+        }
+        if let Some(lane) = arrived.lane {
+            incoming = incoming.lane(lane);
         }
         Ok(incoming)
     }
@@ -287,6 +293,6 @@ fn at(queue: Queue) -> usize {
 
 fn told_message(message: &postroom::Message) -> String {
     let payload = (&message.payload, &message.headers, &message.correlation_id, message.due_at, message.expires_at);
-    let counts = (message.created_at, message.attempts, message.max_attempts, &message.last_error);
+    let counts = (message.created_at, message.attempts, message.max_attempts, &message.last_error, &message.lane);
     format!("{payload:?} {counts:?}")
 }

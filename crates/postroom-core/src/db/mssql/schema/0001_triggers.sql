@@ -4,6 +4,8 @@ EXEC (N'CREATE TRIGGER {outbox}_written ON {outbox} AFTER INSERT
 AS
 BEGIN
     SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted WHERE lane IS NOT NULL)
+        THROW 51015, N''lanes are not kept on SQL Server: enqueue the message without one'', 1;
     INSERT INTO {outbox}_line (visible_at, seq, place, expires_at, bytes)
     SELECT visible_at, seq, CASE WHEN destination IS NULL THEN N''='' + topic ELSE N''>'' + destination END, expires_at,
            DATALENGTH(payload)
@@ -17,6 +19,8 @@ EXEC (N'CREATE TRIGGER {inbox}_written ON {inbox} AFTER INSERT
 AS
 BEGIN
     SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted WHERE lane IS NOT NULL)
+        THROW 51015, N''lanes are not kept on SQL Server: enqueue the message without one'', 1;
     INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, bytes)
     SELECT visible_at, seq, N''='' + topic, expires_at, DATALENGTH(payload) FROM inserted WHERE born = 0;
     INSERT INTO {inbox}_trouble (seq, state, at, expires_at)

@@ -5,6 +5,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("v", "{t}_state"),
     ("views", include_str!("../schema/0001_views.sql")),
     ("procedures", include_str!("../schema/0001_procedures.sql")),
+    ("lane_procedures", include_str!("../schema/0001_lanes.sql")),
     ("bytes", "CAST(octet_length(payload) AS SIGNED)"),
     ("lock", " FOR UPDATE"),
     ("beside", "\n    LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{answered}"),
@@ -50,9 +51,16 @@ pub(super) const WORDS: &[(&str, &str)] = &[
          STRAIGHT_JOIN {t}_taken AS h FORCE INDEX (PRIMARY) ON h.seq = a.n",
     ),
     ("asked_held", "h.done_at = 0 AND h.owner = UNHEX(REPLACE(a.o, '-', '')) AND h.claim_no = a.c"),
+    // What lanes are to be looked at for: an ack, an arrival, or anything else.
+    (
+        "lane_work",
+        "(EXISTS (SELECT 1 FROM {t}_taken WHERE done_at < 0) OR EXISTS (SELECT 1 FROM {t}_lane WHERE news = 1)
+          OR EXISTS (SELECT 1 FROM {t}_lane_notes))",
+    ),
     ("last_done", "NULLIF((SELECT max(done_at) FROM {t}_taken), 0)"),
     // The messages in one state.
     ("in_0", "({of_line}) AS q"),
+    ("in_lane", "({of_lane}) AS q"),
     ("in_1", "({of_held}) AS q"),
     ("in_2", "({of_done}) AS q"),
     ("in_3", "(SELECT {wide_ended}, {ended}, t.at AS processed_at, {of_trouble}) AS q"),
@@ -63,6 +71,14 @@ pub(super) const WORDS: &[(&str, &str)] = &[
         "SELECT {wide}, 0 AS state, l.visible_at, l.claims AS claim_no, NULL AS owner, NULL AS locked_until,
              t.last_attempt_at, NULL AS processed_at, NULL AS processed_by, a.response
          FROM {t}_line AS l STRAIGHT_JOIN {t} AS m ON m.seq = l.seq{beside}",
+    ),
+    // What waits for its turn in a lane.
+    (
+        "of_lane",
+        "SELECT {wide}, 0 AS state, w.at AS visible_at, COALESCE(t.claims, 0) AS claim_no, NULL AS owner,
+             NULL AS locked_until, t.last_attempt_at, NULL AS processed_at, NULL AS processed_by, a.response
+         FROM {t}_lane AS w STRAIGHT_JOIN {t} AS m ON m.seq = w.seq{beside}
+         WHERE w.place = 0",
     ),
     (
         "of_held",

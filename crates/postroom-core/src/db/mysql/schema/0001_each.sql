@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS {t}_line (
     crashes    INT          NOT NULL DEFAULT 0,
     claims     BIGINT       NOT NULL DEFAULT 0, -- how often it has been claimed
     bytes      BIGINT       NOT NULL,           -- of its payload
+    laned      TINYINT      NOT NULL DEFAULT 0, -- 1: it has a row in its lane
     PRIMARY KEY (visible_at, seq),
     KEY {n}_line_expiring (expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -19,7 +20,9 @@ CREATE TABLE IF NOT EXISTS {t}_lease (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- What a claim took. It is held as long as done_at is 0: a settle must find owner and claim number as they are.
--- An ack changes numbers in their place, so it moves no row.
+-- An ack changes numbers in their place, so it moves no row. If the message has a lane, its ack makes done_at negative:
+-- the lane is to be looked at. A look takes the message out of its lane and makes done_at positive. A trigger would slow
+-- down all acks.
 CREATE TABLE IF NOT EXISTS {t}_taken (
     seq        BIGINT     NOT NULL PRIMARY KEY,
     lease      BIGINT     NOT NULL, -- 0 when it is done
@@ -28,6 +31,7 @@ CREATE TABLE IF NOT EXISTS {t}_taken (
     at         BIGINT,     -- when it was claimed
     visible_at BIGINT,     -- where it stood in the line
     done_at    BIGINT     NOT NULL DEFAULT 0,
+    laned      TINYINT    NOT NULL DEFAULT 0, -- 1: it has a row in its lane, until it is done
     response   LONGTEXT,   -- an answer that came with the ack
     KEY {n}_taken_by (done_at, lease)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -86,22 +90,36 @@ CREATE TABLE IF NOT EXISTS {t}_holds (
 
 -- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
 -- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+-- Rows with place 9 and the name '' are locks. Who enters a lane locks one of them until its commit and takes the next
+-- number from it (in `at`). So the numbers of a lane follow the order of commits. Lanes share 1,024 of them, which exist
+-- from the start. They are here because each table that a trigger may write makes every insert slower.
 CREATE TABLE IF NOT EXISTS {t}_lane (
-    lane  VARBINARY(1020) NOT NULL,
-    no    BIGINT          NOT NULL, -- in the order of commits
-    seq   BIGINT          NOT NULL,
-    at    BIGINT          NOT NULL,
-    place TINYINT         NOT NULL DEFAULT 0,
-    PRIMARY KEY (lane, no)
+    lane       VARBINARY(1020) NOT NULL,
+    no         BIGINT          NOT NULL, -- in the order of commits
+    seq        BIGINT          NOT NULL,
+    at         BIGINT          NOT NULL, -- when it is due
+    place      TINYINT         NOT NULL DEFAULT 0,
+    news       TINYINT         NOT NULL DEFAULT 1, -- 1: it came, and nobody has looked at its lane since
+    past       BIGINT          NOT NULL DEFAULT 0, -- when its turn came, nothing stood in the lane below this number
+    expires_at BIGINT,                   -- only while it waits
+    bytes      BIGINT          NOT NULL, -- of its payload
+    route      VARCHAR(256)    NOT NULL, -- its place in the line
+    PRIMARY KEY (lane, no),
+    UNIQUE KEY {n}_lane_seq (seq),
+    KEY {n}_lane_news (news, seq),
+    KEY {n}_lane_expiring (expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
+INSERT IGNORE INTO {t}_lane (lane, no, seq, at, place, news, bytes, route)
+WITH RECURSIVE n AS (SELECT 0 AS d UNION ALL SELECT d + 1 FROM n WHERE d < 31)
+SELECT '', -1 - a.d * 32 - b.d, -1 - a.d * 32 - b.d, 0, 9, 0, 0, '' FROM n AS a CROSS JOIN n AS b;
+
+-- Lanes to look at, because something happened that is neither an arrival nor an ack. A note is written and deleted,
+-- never changed. A row with `news`, and one of _taken with a negative done_at, say the same.
 CREATE TABLE IF NOT EXISTS {t}_lane_notes (
     id   BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY,
     lane VARBINARY(1020) NOT NULL,
-    past BIGINT, -- the number that left
-    seq  BIGINT, -- the message that arrived
-    at   BIGINT
+    past BIGINT -- nothing is left in the lane below this number; null: nobody knows
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
@@ -140,6 +158,10 @@ CREATE TABLE IF NOT EXISTS {t}_audit (
 
 CREATE TRIGGER IF NOT EXISTS {t}_deleted AFTER DELETE ON {t} FOR EACH ROW
 BEGIN
+    -- First: whoever has not let it into the line by now cannot do it any more.
+    IF OLD.lane IS NOT NULL THEN
+        CALL {t}_lane_leave(OLD.seq);
+    END IF;
     DELETE FROM {t}_line
     WHERE seq = OLD.seq
       AND visible_at = COALESCE((SELECT t.visible_at FROM {t}_trouble AS t WHERE t.seq = OLD.seq), OLD.visible_at);
@@ -151,3 +173,4 @@ END;
 
 {views}
 {procedures}
+{lane_procedures}

@@ -2,6 +2,7 @@
 --
 -- A message is written once. Where it stands is written elsewhere, in narrow tables, and it stands in one place:
 --   _line     it waits
+--   _lane     with place 0, it waits for its turn
 --   _taken    a claim has taken it: it is in progress, or done
 --   _trouble  with a state above 0, it is dead, expired, dismissed, seen, or handled elsewhere;
 --             with state 0, what happened to it before
@@ -61,16 +62,39 @@ CREATE TABLE IF NOT EXISTS {inbox}_seen (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 {each}
--- A new message waits.
+-- A new message waits in the line, or for its turn in its lane.
 CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} FOR EACH ROW
-INSERT INTO {outbox}_line (visible_at, seq, place, expires_at, bytes)
-VALUES (NEW.visible_at, NEW.seq, IF(NEW.destination IS NULL, CONCAT('=', NEW.topic), CONCAT('>', NEW.destination)),
-        NEW.expires_at, OCTET_LENGTH(NEW.payload));
+BEGIN
+    DECLARE v_slot, v_no BIGINT;
+    IF NEW.lane IS NULL THEN
+        INSERT INTO {outbox}_line (visible_at, seq, place, expires_at, bytes)
+        VALUES (NEW.visible_at, NEW.seq,
+                IF(NEW.destination IS NULL, CONCAT('=', NEW.topic), CONCAT('>', NEW.destination)),
+                NEW.expires_at, OCTET_LENGTH(NEW.payload));
+    ELSE
+        -- The lock is held until the commit. This is no procedure: that would slow down all inserts.
+        SET v_slot = -1 - CAST(CRC32(NEW.lane) & 1023 AS SIGNED);
+        UPDATE {outbox}_lane SET at = at + 1 WHERE lane = '' AND no = v_slot;
+        SELECT MAX(at) INTO v_no FROM {outbox}_lane WHERE lane = '' AND no = v_slot;
+        INSERT INTO {outbox}_lane (lane, no, seq, at, expires_at, bytes, route)
+        VALUES (NEW.lane, v_no, NEW.seq, NEW.visible_at, NEW.expires_at, OCTET_LENGTH(NEW.payload),
+                IF(NEW.destination IS NULL, CONCAT('=', NEW.topic), CONCAT('>', NEW.destination)));
+    END IF;
+END;
 
 -- A new message waits, or it is only known.
 CREATE TRIGGER IF NOT EXISTS {inbox}_written AFTER INSERT ON {inbox} FOR EACH ROW
 BEGIN
-    IF NEW.born = 0 THEN
+    DECLARE v_slot, v_no BIGINT;
+    IF NEW.born = 0 AND NEW.lane IS NOT NULL THEN
+        -- As in the outbox.
+        SET v_slot = -1 - CAST(CRC32(NEW.lane) & 1023 AS SIGNED);
+        UPDATE {inbox}_lane SET at = at + 1 WHERE lane = '' AND no = v_slot;
+        SELECT MAX(at) INTO v_no FROM {inbox}_lane WHERE lane = '' AND no = v_slot;
+        INSERT INTO {inbox}_lane (lane, no, seq, at, expires_at, bytes, route)
+        VALUES (NEW.lane, v_no, NEW.seq, NEW.visible_at, NEW.expires_at, OCTET_LENGTH(NEW.payload),
+                CONCAT('=', NEW.topic));
+    ELSEIF NEW.born = 0 THEN
         INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, bytes)
         VALUES (NEW.visible_at, NEW.seq, CONCAT('=', NEW.topic), NEW.expires_at, OCTET_LENGTH(NEW.payload));
     ELSEIF NEW.born = 5 THEN
@@ -85,10 +109,15 @@ BEGIN
     IF OLD.born = 5 AND NEW.born = 0 THEN
         UPDATE {inbox}_trouble SET state = 0, at = NULL, visible_at = NEW.visible_at, expires_at = NEW.expires_at
         WHERE seq = NEW.seq;
-        INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
-        SELECT NEW.visible_at, NEW.seq, CONCAT('=', NEW.topic), NEW.expires_at, t.crashes, t.claims,
-               OCTET_LENGTH(NEW.payload)
-        FROM {inbox}_trouble AS t WHERE t.seq = NEW.seq;
+        IF NEW.lane IS NULL THEN
+            INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
+            SELECT NEW.visible_at, NEW.seq, CONCAT('=', NEW.topic), NEW.expires_at, t.crashes, t.claims,
+                   OCTET_LENGTH(NEW.payload)
+            FROM {inbox}_trouble AS t WHERE t.seq = NEW.seq;
+        ELSE
+            CALL {inbox}_lane_enter(
+                NEW.lane, NEW.seq, NEW.visible_at, NEW.expires_at, OCTET_LENGTH(NEW.payload), CONCAT('=', NEW.topic));
+        END IF;
     END IF;
     -- New content arrived: earlier arrivals no longer count.
     IF NEW.last_seen_at <> OLD.last_seen_at THEN
@@ -138,7 +167,7 @@ CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
     IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii,
     IN p_headers LONGTEXT CHARACTER SET utf8mb4, IN p_correlation_id VARCHAR(255) CHARACTER SET utf8mb4,
     IN p_due_at DATETIME(6), IN p_kind VARCHAR(32) CHARACTER SET utf8mb4, IN p_ttl_seconds BIGINT,
-    IN p_max_attempts INT
+    IN p_max_attempts INT, IN p_lane VARCHAR(255) CHARACTER SET utf8mb4
 ) SQL SECURITY DEFINER
 BEGIN
     -- The same checks that the library makes on its own messages.
@@ -163,6 +192,9 @@ BEGIN
         WHEN CHAR_LENGTH(p_correlation_id) > 0 AND RIGHT(p_correlation_id, 1) = ' '
             OR p_correlation_id REGEXP v_controls OR LOCATE(CHAR(0 USING utf8mb4), p_correlation_id) > 0
             THEN 'correlation id must be at most 255 characters without controls or a trailing blank'
+        WHEN CHAR_LENGTH(p_lane) > 0 AND RIGHT(p_lane, 1) = ' '
+            OR p_lane REGEXP v_controls OR LOCATE(CHAR(0 USING utf8mb4), p_lane) > 0
+            THEN 'lane must be at most 255 characters without controls or a trailing blank'
         WHEN CHAR_LENGTH(p_destination) NOT BETWEEN 1 AND 64
             OR p_destination COLLATE utf8mb4_bin REGEXP '[^a-z0-9._-]'
             OR LEFT(p_destination, 1) COLLATE utf8mb4_bin NOT REGEXP '[a-z0-9]'
@@ -212,12 +244,12 @@ BEGIN
     END IF;
     -- Not INSERT … SELECT: while that waits for a duplicate, nobody else gets a number.
     INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
-                          expires_at, max_attempts, created_at)
+                          expires_at, max_attempts, created_at, lane)
     VALUES (v_id, NULLIF(v_message, v_id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
             NULLIF(p_correlation_id, ''), GREATEST(v_at, COALESCE(v_due, v_at)), v_due,
             CASE WHEN p_ttl_seconds IS NOT NULL THEN v_at + p_ttl_seconds * 1000000
                  WHEN p_destination IS NOT NULL THEN GREATEST(v_at, COALESCE(v_due, v_at)) + 86400000000 END,
-            p_max_attempts, v_at)
+            p_max_attempts, v_at, NULLIF(p_lane, ''))
     ON DUPLICATE KEY UPDATE seq = seq;
 END;
 
@@ -228,7 +260,7 @@ CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue(
 ) SQL SECURITY DEFINER
 BEGIN
     CALL {outbox}_enqueue_with(
-        p_topic, p_payload, p_destination, p_message_id, NULL, NULL, NULL, NULL, NULL, NULL);
+        p_topic, p_payload, p_destination, p_message_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 END;
 
 CREATE TABLE IF NOT EXISTS {s}postroom_schema (

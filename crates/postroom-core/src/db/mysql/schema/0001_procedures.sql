@@ -36,13 +36,13 @@ claiming: BEGIN
     INSERT INTO {t}_lease (until) VALUES (p_until);
     SET v_lease = LAST_INSERT_ID();
     IF p_suspects THEN
-        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at)
-        SELECT l.seq, v_lease, l.claims + 1, p_owner, p_now, l.visible_at FROM {suspects}
+        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at, laned)
+        SELECT l.seq, v_lease, l.claims + 1, p_owner, p_now, l.visible_at, l.laned FROM {suspects}
         WHERE t.suspect_at <= p_now AND (l.expires_at IS NULL OR l.expires_at > p_now) AND {among_asked}
         ORDER BY t.suspect_at LIMIT p_limit FOR UPDATE SKIP LOCKED;
     ELSE
-        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at)
-        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at FROM {t}_line
+        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at, laned)
+        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at, laned FROM {t}_line
         WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
           AND (p_topics IS NULL OR {among_asked})
         ORDER BY visible_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED;
@@ -93,7 +93,7 @@ claiming: BEGIN
 END;
 
 -- A message leaves where it stands, under that claim number, and enters where it goes. p_moved is 0 if it stood
--- elsewhere.
+-- elsewhere. If it has a lane, its row there follows: see where it is written below.
 CREATE PROCEDURE IF NOT EXISTS {t}_move(
     IN p_seq BIGINT, IN p_claim_no BIGINT, IN p_state INT, IN p_visible_at BIGINT, IN p_due_at BIGINT,
     IN p_next_attempt_at BIGINT, IN p_attempts INT, IN p_crashes INT, IN p_claims BIGINT, IN p_owner BINARY(16),
@@ -102,21 +102,34 @@ CREATE PROCEDURE IF NOT EXISTS {t}_move(
     IN p_was INT, OUT p_moved INT
 ) SQL SECURITY INVOKER
 BEGIN
-    DECLARE v_tried, v_stood BIGINT;
+    DECLARE v_tried, v_stood, v_claims, v_past BIGINT;
+    DECLARE v_lane VARBINARY(1020);
+    DECLARE v_place, v_laned INT;
     -- The message comes first, as for those who delete it: their trigger looks for its place.
-    SELECT MAX(seq) INTO v_stood FROM {t} WHERE seq = p_seq FOR UPDATE;
-    SELECT MAX(last_attempt_at) INTO v_tried FROM {t}_trouble WHERE seq = p_seq;
-    IF p_was = 0 THEN
+    SELECT MAX(seq), MAX(lane) INTO v_stood, v_lane FROM {t} WHERE seq = p_seq FOR UPDATE;
+    SELECT MAX(last_attempt_at), MAX(claims) INTO v_tried, v_claims FROM {t}_trouble WHERE seq = p_seq;
+    IF p_was = 0 AND v_lane IS NOT NULL THEN
+        -- Whoever lets it have its turn holds this row.
+        SELECT MAX(place), MAX(past) INTO v_place, v_past FROM {t}_lane WHERE seq = p_seq FOR UPDATE;
+    END IF;
+    IF v_place = 0 THEN
+        SET p_moved = COALESCE(v_claims, 0) = p_claim_no;
+    ELSEIF p_was = 0 THEN
         SELECT MAX(COALESCE(t.visible_at, m.visible_at)) INTO v_stood
         FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq WHERE m.seq = p_seq;
         DELETE FROM {t}_line WHERE visible_at = v_stood AND seq = p_seq AND claims = p_claim_no;
+        SET p_moved = ROW_COUNT();
     ELSEIF p_was < 3 THEN
         SELECT MAX(at) INTO v_tried FROM {t}_taken WHERE seq = p_seq;
-        DELETE FROM {t}_taken WHERE seq = p_seq AND claim_no = p_claim_no AND (done_at > 0) = (p_was = 2);
+        DELETE FROM {t}_taken WHERE seq = p_seq AND claim_no = p_claim_no AND (done_at <> 0) = (p_was = 2);
+        SET p_moved = ROW_COUNT();
     ELSE
         UPDATE {t}_trouble SET state = 0 WHERE seq = p_seq AND state = p_was AND claims = p_claim_no;
+        SET p_moved = ROW_COUNT();
     END IF;
-    SET p_moved = ROW_COUNT();
+    IF p_moved = 1 AND v_lane IS NOT NULL AND v_place IS NULL THEN
+        SELECT MAX(place), MAX(past) INTO v_place, v_past FROM {t}_lane WHERE seq = p_seq FOR UPDATE;
+    END IF;
     IF p_moved = 1 THEN
         UPDATE {t} SET due_at = p_due_at, born = IF(born = 5 AND p_state <> 5, 1, born)
         WHERE seq = p_seq AND (NOT due_at <=> p_due_at OR born = 5 AND p_state <> 5);
@@ -129,14 +142,41 @@ BEGIN
             claims = VALUES(claims), visible_at = VALUES(visible_at), next_attempt_at = VALUES(next_attempt_at),
             last_attempt_at = VALUES(last_attempt_at), expires_at = VALUES(expires_at),
             last_error = VALUES(last_error);
-        IF p_state = 0 THEN
-            INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
-            SELECT p_visible_at, seq, {place}, p_expires_at, p_crashes, p_claims, OCTET_LENGTH(payload)
+        IF p_was = 2 AND v_place IS NOT NULL THEN
+            -- It is done, and nobody has looked at its lane since.
+            CALL {t}_lane_leave(p_seq);
+            SET v_place = NULL;
+        END IF;
+        SET v_laned = v_place IS NOT NULL;
+        IF v_place = 0 AND p_state = 0 THEN
+            -- It goes on waiting for its turn.
+            UPDATE {t}_lane AS w STRAIGHT_JOIN (SELECT OCTET_LENGTH(payload) AS bytes, {place} AS route
+                                                FROM {t} WHERE seq = p_seq) AS m
+            SET w.at = p_visible_at, w.expires_at = p_expires_at, w.bytes = m.bytes, w.route = m.route
+            WHERE w.seq = p_seq;
+        ELSEIF v_place IS NULL AND v_lane IS NOT NULL AND p_state = 0 THEN
+            -- It comes again, so it is the last of its lane.
+            CALL {t}_lane_again(p_seq, v_lane, p_visible_at, p_expires_at);
+        ELSEIF p_state IN (0, 1) AND v_place IN (0, 2, 3) THEN
+            -- It was dead and nobody passed it, so it keeps its number. Or it is handled out of turn.
+            UPDATE {t}_lane SET place = 1, expires_at = NULL WHERE seq = p_seq;
+            INSERT INTO {t}_lane_notes (lane) VALUES (v_lane);
+        ELSEIF p_state = 3 AND p_was = 1 AND p_claims = p_claim_no AND v_place IN (1, 2, 3) THEN
+            -- Its last attempt failed. Its lane's rule says whether the others pass it. What is dead by hand leaves.
+            UPDATE {t}_lane SET place = 2 WHERE seq = p_seq;
+            -- Not INSERT … SELECT: that locks the numbers of notes.
+            INSERT INTO {t}_lane_notes (lane, past) VALUES (v_lane, v_past);
+        ELSEIF v_laned AND p_state > 1 THEN
+            CALL {t}_lane_leave(p_seq);
+        END IF;
+        IF p_state = 0 AND (v_lane IS NULL OR v_place > 0) THEN
+            INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes, laned)
+            SELECT p_visible_at, seq, {place}, p_expires_at, p_crashes, p_claims, OCTET_LENGTH(payload), v_laned
             FROM {t} WHERE seq = p_seq;
         ELSEIF p_state = 1 THEN
             INSERT INTO {t}_lease (until) VALUES (p_locked_until);
-            INSERT INTO {t}_taken (seq, lease, claim_no, owner, at)
-            VALUES (p_seq, LAST_INSERT_ID(), p_claims, p_owner, v_tried);
+            INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, laned)
+            VALUES (p_seq, LAST_INSERT_ID(), p_claims, p_owner, v_tried, v_laned);
         ELSEIF p_state = 2 THEN
             INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, done_at)
             VALUES (p_seq, 0, p_claims, p_processed_by, v_tried, COALESCE(p_processed_at, 1));

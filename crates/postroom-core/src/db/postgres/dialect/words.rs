@@ -46,13 +46,13 @@ macro_rules! claim {
                  WHERE fitting.number <= ?7::bigint OR fitting.total <= ?6::bigint
              ), taken AS (
                  DELETE FROM {t}_line WHERE ctid = ANY (ARRAY(SELECT chosen.place FROM chosen))
-                 RETURNING seq, visible_at AS at, claims + 1 AS claim_no
+                 RETURNING seq, visible_at AS at, claims + 1 AS claim_no, laned
              ), lease AS (
                  INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
                  SELECT ?1, ?4, min(seq), max(seq), count(*) FROM taken HAVING count(*) > 0 RETURNING no
              ), held AS (
-                 INSERT INTO {t}_held (seq, lease, owner, claim_no)
-                 SELECT taken.seq, lease.no, ?3, taken.claim_no FROM taken, lease
+                 INSERT INTO {t}_held (seq, lease, owner, claim_no, laned)
+                 SELECT taken.seq, lease.no, ?3, taken.claim_no, taken.laned FROM taken, lease
              )
              SELECT {message}, at",
             $more,

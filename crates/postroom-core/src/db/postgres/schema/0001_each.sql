@@ -4,10 +4,11 @@ CREATE TABLE IF NOT EXISTS {t}_line (
     visible_at bigint  NOT NULL,
     seq        bigint  NOT NULL,
     expires_at bigint,
-    crashes    integer NOT NULL DEFAULT 0,
-    claims     integer NOT NULL DEFAULT 0, -- how often the message has been claimed
-    bytes      integer NOT NULL,           -- of its payload
-    place      text    NOT NULL COLLATE "C",
+    crashes    smallint NOT NULL DEFAULT 0,
+    laned      boolean  NOT NULL DEFAULT false, -- it has a row in _lane. Between two numbers it takes no room
+    claims     integer  NOT NULL DEFAULT 0, -- how often the message has been claimed
+    bytes      integer  NOT NULL,           -- of its payload
+    place      text     NOT NULL COLLATE "C",
     PRIMARY KEY (visible_at, seq)
 ) WITH ({hot});
 
@@ -32,7 +33,8 @@ CREATE TABLE IF NOT EXISTS {t}_held (
     seq      bigint  PRIMARY KEY,
     lease    bigint  NOT NULL,
     owner    uuid,
-    claim_no integer NOT NULL
+    claim_no integer NOT NULL,
+    laned    boolean NOT NULL DEFAULT false -- as in _line
 ) WITH (fillfactor = 90, {hot});
 
 CREATE TABLE IF NOT EXISTS {t}_done (
@@ -98,26 +100,33 @@ CREATE TABLE IF NOT EXISTS {t}_holds (
 );
 
 -- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
--- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+-- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 died and blocks its lane.
+-- No index has the place, so that a change of it writes the row alone.
 CREATE TABLE IF NOT EXISTS {t}_lane (
-    no    bigint   GENERATED ALWAYS AS IDENTITY, -- in the order of commits
-    seq   bigint   NOT NULL,
-    at    bigint   NOT NULL,
-    place smallint NOT NULL DEFAULT 0,
-    lane  text     NOT NULL COLLATE "C",
+    no         bigint   GENERATED ALWAYS AS IDENTITY, -- in the order of commits
+    seq        bigint   NOT NULL,
+    expires_at bigint,
+    place      smallint NOT NULL DEFAULT 0,
+    alone      boolean  NOT NULL DEFAULT false, -- nothing was before it when its turn came, and nothing comes there
+    lane       text     NOT NULL COLLATE "C",
     PRIMARY KEY (lane, no)
 ) WITH (fillfactor = 80, {hot});
 
+CREATE UNIQUE INDEX IF NOT EXISTS {n}_lane_seq ON {t}_lane (seq);
+CREATE INDEX IF NOT EXISTS {n}_lane_expiring ON {t}_lane (expires_at) WHERE expires_at IS NOT NULL;
+
 -- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
 CREATE TABLE IF NOT EXISTS {t}_lane_notes (
-    id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    past bigint, -- the number that left
-    seq  bigint, -- the message that arrived
-    at   bigint,
-    lane text   NOT NULL COLLATE "C"
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    past       bigint, -- the number that left, if nothing is before it
+    seq        bigint, -- the message that arrived
+    expires_at bigint, -- of that message
+    lane       text   NOT NULL COLLATE "C"
 ) WITH ({hot});
 
 -- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
+-- A lane without a rule of its own has that of the topic of its first message. Whoever changes a rule writes a note
+-- for its lanes afterwards.
 CREATE TABLE IF NOT EXISTS {t}_lane_rules (
     kind       text     NOT NULL COLLATE "C",
     name       text     NOT NULL COLLATE "C",
@@ -156,8 +165,10 @@ CREATE TABLE IF NOT EXISTS {t}_audit (
 CREATE OR REPLACE VIEW {t}_state AS
 SELECT {wide},
     CASE WHEN l.seq IS NOT NULL THEN 0 WHEN h.seq IS NOT NULL THEN 1 WHEN t.state > 0 THEN t.state::integer
-         WHEN d.from_seq IS NOT NULL THEN 2 ELSE -1 END AS state, -- -1: it stands nowhere, and doctor reports it
-    CASE WHEN l.seq IS NOT NULL THEN l.visible_at ELSE e.until END AS visible_at,
+         WHEN d.from_seq IS NOT NULL THEN 2 WHEN w.place = 0 THEN 0
+         ELSE -1 END AS state, -- -1: it stands nowhere, and doctor reports it
+    CASE WHEN l.seq IS NOT NULL THEN l.visible_at WHEN h.seq IS NOT NULL THEN e.until
+         WHEN w.place = 0 THEN coalesce(t.visible_at, m.visible_at) END AS visible_at,
     coalesce(h.claim_no, d.no, t.claims, 0) AS claim_no, h.owner AS owner, e.until AS locked_until,
     CASE WHEN h.seq IS NOT NULL THEN e.at WHEN d.from_seq IS NOT NULL THEN d.claimed_at
          ELSE t.last_attempt_at END AS last_attempt_at,
@@ -171,7 +182,8 @@ FROM {t} AS m{beside}
     LEFT JOIN LATERAL (SELECT * FROM {t}_held AS x WHERE x.seq = m.seq OFFSET 0) AS h ON true
     LEFT JOIN LATERAL (SELECT * FROM {t}_lease AS x WHERE x.no = h.lease OFFSET 0) AS e ON true
     LEFT JOIN LATERAL (SELECT * FROM {t}_done AS r WHERE r.from_seq <= m.seq ORDER BY r.from_seq DESC LIMIT 1) AS d
-        ON d.to_seq >= m.seq;
+        ON d.to_seq >= m.seq
+    LEFT JOIN LATERAL (SELECT * FROM {t}_lane AS x WHERE x.seq = m.seq AND m.lane IS NOT NULL OFFSET 0) AS w ON true;
 
 -- The same messages, for those in one state.
 CREATE OR REPLACE VIEW {t}_by_state AS
@@ -179,6 +191,12 @@ SELECT {wide}, 0 AS state, l.visible_at, l.claims AS claim_no, NULL::uuid AS own
     t.last_attempt_at, NULL::bigint AS processed_at, NULL::uuid AS processed_by, a.response
 FROM {t}_line AS l
     CROSS JOIN LATERAL (SELECT * FROM {t} AS x WHERE x.seq = l.seq OFFSET 0) AS m{beside}
+UNION ALL
+SELECT {wide}, 0, coalesce(t.visible_at, m.visible_at), coalesce(t.claims, 0), NULL, NULL, t.last_attempt_at, NULL,
+    NULL, a.response
+FROM {t}_lane AS w
+    CROSS JOIN LATERAL (SELECT * FROM {t} AS x WHERE x.seq = w.seq OFFSET 0) AS m{beside}
+WHERE w.place = 0
 UNION ALL
 SELECT {wide}, 1, e.until, h.claim_no, h.owner, e.until, e.at, NULL, NULL, a.response
 FROM {t}_lease AS e{under_it}
@@ -198,13 +216,14 @@ WHERE t.state > 0;
 CREATE OR REPLACE VIEW {t}_misplaced AS
 SELECT * FROM (
     SELECT m.seq, (l.seq IS NOT NULL)::integer + (h.seq IS NOT NULL)::integer + (d.from_seq IS NOT NULL)::integer
-        + coalesce(t.state > 0, false)::integer AS places
+        + coalesce(t.state > 0, false)::integer + coalesce(w.place = 0, false)::integer AS places
     FROM {t} AS m
         LEFT JOIN {t}_trouble AS t ON t.seq = m.seq
         LEFT JOIN {t}_line AS l ON l.visible_at = coalesce(t.visible_at, m.visible_at) AND l.seq = m.seq
         LEFT JOIN {t}_held AS h ON h.seq = m.seq
         LEFT JOIN LATERAL (SELECT * FROM {t}_done AS r WHERE r.from_seq <= m.seq ORDER BY r.from_seq DESC LIMIT 1) AS d
-            ON d.to_seq >= m.seq) AS found
+            ON d.to_seq >= m.seq
+        LEFT JOIN {t}_lane AS w ON w.seq = m.seq) AS found
 WHERE places <> 1
 UNION ALL
 SELECT d.from_seq, 2 FROM {t}_done AS d
@@ -222,17 +241,35 @@ WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = h.seq)
    OR NOT EXISTS (SELECT 1 FROM {t}_lease AS e
                   WHERE e.no = h.lease AND h.seq BETWEEN e.first_seq AND e.last_seq)
 UNION ALL
-SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq);
+SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq)
+UNION ALL
+-- In its lane a message stands where it stands elsewhere.
+SELECT w.seq, 0 FROM {t}_lane AS w
+    LEFT JOIN {t} AS m ON m.seq = w.seq AND m.lane = w.lane
+    LEFT JOIN {t}_trouble AS t ON t.seq = w.seq
+WHERE m.seq IS NULL
+   OR w.place = 1
+      AND NOT EXISTS (SELECT 1 FROM {t}_held AS h WHERE h.seq = w.seq AND h.laned)
+      AND NOT EXISTS (SELECT 1 FROM {t}_line AS l
+                      WHERE l.visible_at = coalesce(t.visible_at, m.visible_at) AND l.seq = w.seq AND l.laned)
+   OR w.place > 1 AND t.state IS DISTINCT FROM 3
+UNION ALL
+SELECT s.seq, 0 FROM (SELECT seq FROM {t}_line WHERE laned UNION ALL SELECT seq FROM {t}_held WHERE laned) AS s
+WHERE NOT EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = s.seq AND w.place = 1);
 
 -- A new message waits, or is only known. Whoever may insert messages needs no right on the other tables.
 CREATE OR REPLACE FUNCTION {t}_entered() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $entered$
 BEGIN
     INSERT INTO {t}_line (visible_at, seq, place, expires_at, bytes)
-    SELECT visible_at, seq, {place}, expires_at, octet_length(payload) FROM entered WHERE born = 0;
-    IF EXISTS (SELECT 1 FROM entered WHERE born = 5) THEN
+    SELECT visible_at, seq, {place}, expires_at, octet_length(payload) FROM entered WHERE born = 0 AND lane IS NULL;
+    IF EXISTS (SELECT 1 FROM entered WHERE born = 5 OR lane IS NOT NULL) THEN
         INSERT INTO {t}_trouble (seq, state, at, expires_at)
         SELECT seq, 5, created_at, expires_at FROM entered WHERE born = 5;
+        -- In the order of the locks that the commit takes, so that two of these statements do not block each other.
+        INSERT INTO {t}_lane_notes (seq, expires_at, lane)
+        SELECT seq, expires_at, lane FROM entered WHERE born = 0 AND lane IS NOT NULL
+        ORDER BY hashtext(lane) & 1023, seq;
     END IF;
     RETURN NULL;
 END
@@ -243,6 +280,39 @@ DROP TRIGGER IF EXISTS {n}_entered ON {t};
 CREATE TRIGGER {n}_entered AFTER INSERT ON {t} REFERENCING NEW TABLE AS entered FOR EACH STATEMENT
 EXECUTE FUNCTION {t}_entered();
 
+-- A message enters its lane when its transaction commits. A number that is drawn under the lock is a place in the order
+-- of commits: the lock is held until the commit is over. There are few locks, so that a transaction can use many lanes.
+CREATE OR REPLACE FUNCTION {t}_laned() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $laned$
+BEGIN
+    PERFORM pg_advisory_xact_lock(TG_RELID::integer, hashtext(NEW.lane) & 1023);
+    INSERT INTO {t}_lane (seq, expires_at, lane) VALUES (NEW.seq, NEW.expires_at, NEW.lane);
+    RETURN NULL;
+END
+$laned$;
+
+REVOKE EXECUTE ON FUNCTION {t}_laned() FROM PUBLIC;
+DROP TRIGGER IF EXISTS {n}_laned ON {t}_lane_notes;
+CREATE CONSTRAINT TRIGGER {n}_laned AFTER INSERT ON {t}_lane_notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+WHEN (NEW.seq IS NOT NULL) EXECUTE FUNCTION {t}_laned();
+
+-- A message with a lane is no longer in progress. If it is done, it leaves its lane, and somebody looks who is next.
+-- This is no part of the statement that acknowledges: there it would cost something for messages without a lane.
+CREATE OR REPLACE FUNCTION {t}_settled() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $settled$
+BEGIN
+    WITH left_lane AS (
+        DELETE FROM {t}_lane WHERE seq = OLD.seq AND EXISTS (
+            SELECT 1 FROM (SELECT r.to_seq FROM {t}_done AS r WHERE r.from_seq <= OLD.seq
+                           ORDER BY r.from_seq DESC LIMIT 1) AS d WHERE d.to_seq >= OLD.seq)
+        RETURNING lane, no, alone
+    ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM left_lane;
+    RETURN NULL;
+END
+$settled$;
+
+DROP TRIGGER IF EXISTS {n}_settled ON {t}_held;
+CREATE TRIGGER {n}_settled AFTER DELETE ON {t}_held FOR EACH ROW WHEN (OLD.laned) EXECUTE FUNCTION {t}_settled();
+
 -- Messages are deleted, and what belongs to them. A run of numbers keeps those that are left.
 CREATE OR REPLACE FUNCTION {t}_deleted() RETURNS trigger LANGUAGE plpgsql AS $deleted$
 DECLARE
@@ -250,6 +320,14 @@ DECLARE
     runs bigint[];
 BEGIN
     -- In the direction in which messages move, so that none gets past.
+    IF EXISTS (SELECT 1 FROM deleted WHERE lane IS NOT NULL) THEN
+        -- Those that were written in the same transaction enter their lanes first.
+        SET CONSTRAINTS {t}_laned IMMEDIATE;
+        SET CONSTRAINTS {t}_laned DEFERRED;
+        WITH left_lane AS (
+            DELETE FROM {t}_lane WHERE seq = ANY (gone) RETURNING lane, no, alone
+        ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM left_lane;
+    END IF;
     DELETE FROM {t}_line AS l USING deleted AS g LEFT JOIN {t}_trouble AS t ON t.seq = g.seq
     WHERE l.visible_at = coalesce(t.visible_at, g.visible_at) AND l.seq = g.seq;
     DELETE FROM {t}_held WHERE seq = ANY (gone);
@@ -291,6 +369,8 @@ DECLARE
     run {t}_done%ROWTYPE;
     lease_no bigint;
     left_lease bigint;
+    its_lane text;
+    lane_place smallint; -- null: it has no row there
     -- It stays where it is, and something else changes.
     stays boolean := OLD.state = NEW.state AND OLD.state IN (1, 2) AND OLD.claim_no = NEW.claim_no
         AND OLD.owner IS NOT DISTINCT FROM NEW.owner;
@@ -308,6 +388,11 @@ BEGIN
     ELSIF OLD.state = 0 THEN
         DELETE FROM {t}_line WHERE visible_at = OLD.visible_at AND seq = OLD.seq AND claims = OLD.claim_no;
         left_it := FOUND;
+        IF NOT left_it THEN
+            -- It may wait in its lane. Its row is locked first: what happened to it before is read as it is then.
+            PERFORM 1 FROM {t}_lane WHERE seq = OLD.seq AND place = 0 FOR UPDATE;
+            left_it := FOUND AND coalesce((SELECT claims FROM {t}_trouble WHERE seq = OLD.seq), 0) = OLD.claim_no;
+        END IF;
     ELSIF OLD.state = 1 THEN
         DELETE FROM {t}_held
         WHERE seq = OLD.seq AND claim_no = OLD.claim_no AND owner IS NOT DISTINCT FROM OLD.owner
@@ -335,9 +420,32 @@ BEGIN
         RETURN NULL;
     END IF;
     -- It is not being deleted.
-    PERFORM 1 FROM {t} WHERE seq = OLD.seq FOR KEY SHARE;
+    SELECT lane INTO its_lane FROM {t} WHERE seq = OLD.seq FOR KEY SHARE;
     IF NOT FOUND THEN
         RETURN NULL;
+    END IF;
+    IF its_lane IS NOT NULL AND NOT stays THEN
+        IF NEW.state < 2 THEN
+            -- One that died and was not passed goes on where it was. Its turn is decided by a look.
+            UPDATE {t}_lane SET expires_at = NEW.expires_at,
+                place = CASE WHEN NEW.state = 1 THEN 1 WHEN place > 1 THEN 0 ELSE place END
+            WHERE seq = OLD.seq RETURNING place INTO lane_place;
+            IF NEW.state = 0 AND (OLD.state > 1 OR lane_place IS NULL) THEN
+                -- One that has left its lane enters it again, as the last.
+                INSERT INTO {t}_lane_notes (seq, expires_at, lane)
+                VALUES (CASE WHEN lane_place IS NULL THEN OLD.seq END, NEW.expires_at, its_lane);
+                lane_place := coalesce(lane_place, 0);
+            END IF;
+        ELSIF NEW.state = 3 AND OLD.state = 1 AND NEW.claim_no = OLD.claim_no THEN
+            -- Its last attempt failed. What is dead by hand leaves its lane.
+            WITH died AS (
+                UPDATE {t}_lane SET place = 2 WHERE seq = OLD.seq RETURNING lane, no, alone
+            ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM died;
+        ELSE
+            WITH left_lane AS (
+                DELETE FROM {t}_lane WHERE seq = OLD.seq RETURNING lane, no, alone
+            ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM left_lane;
+        END IF;
     END IF;
     IF OLD.due_at IS DISTINCT FROM NEW.due_at OR OLD.created_at <> NEW.created_at THEN
         UPDATE {t} SET due_at = NEW.due_at, created_at = NEW.created_at WHERE seq = OLD.seq;
@@ -358,9 +466,10 @@ BEGIN
             dismissed_why = excluded.dismissed_why;
     END IF;
     IF NEW.state = 0 THEN
-        INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
-        SELECT NEW.visible_at, seq, {place}, NEW.expires_at, NEW.crashes, NEW.claim_no, octet_length(payload)
-        FROM {t} WHERE seq = OLD.seq;
+        INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes, laned)
+        SELECT NEW.visible_at, seq, {place}, NEW.expires_at, least(NEW.crashes, 32767), NEW.claim_no,
+            octet_length(payload), lane_place IS NOT NULL
+        FROM {t} WHERE seq = OLD.seq AND lane_place IS DISTINCT FROM 0;
     -- An answer changes nothing else: the lease may have been renewed since it was read.
     ELSIF NEW.state = 1 AND (NOT stays OR NEW.response IS NOT DISTINCT FROM OLD.response) THEN
         INSERT INTO {t}_lease (at, until, first_seq, last_seq, n)
@@ -368,8 +477,8 @@ BEGIN
         UPDATE {t}_held SET lease = lease_no WHERE seq = OLD.seq AND stays;
         DELETE FROM {t}_lease AS e WHERE e.no = left_lease AND stays AND NOT EXISTS (
             SELECT 1 FROM {t}_held AS h WHERE h.seq BETWEEN e.first_seq AND e.last_seq AND h.lease = e.no);
-        INSERT INTO {t}_held (seq, lease, owner, claim_no)
-        SELECT OLD.seq, lease_no, NEW.owner, NEW.claim_no WHERE NOT stays;
+        INSERT INTO {t}_held (seq, lease, owner, claim_no, laned)
+        SELECT OLD.seq, lease_no, NEW.owner, NEW.claim_no, lane_place IS NOT NULL WHERE NOT stays;
     END IF;
     -- A settle keeps an answer that arrived while it was decided.
     IF NEW.response IS DISTINCT FROM OLD.response AND (NEW.response IS NOT NULL OR OLD.state <> 1) THEN

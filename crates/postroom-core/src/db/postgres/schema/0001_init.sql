@@ -3,6 +3,7 @@
 -- A message is written once. Where it stands is written elsewhere, in narrow tables, and it stands in one place:
 --   _line     it waits
 --   _held     it is in progress, under a lease that it shares with the other messages of the same claim
+--   _lane     with place 0, it waits for its turn in its lane; with another place, it stands elsewhere too
 --   _done     it is done; one row for a run of numbers
 --   _trouble  with a state above 0, it is dead, expired, dismissed, seen, handled elsewhere, or done by hand;
 --             with state 0, what happened to it before
@@ -81,9 +82,14 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the message changed at the same moment' USING ERRCODE = 'serialization_failure';
     END IF;
-    INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
-    SELECT NEW.visible_at, NEW.seq, '=' || NEW.topic, NEW.expires_at, crashes, claims, octet_length(NEW.payload)
-    FROM {inbox}_trouble WHERE seq = NEW.seq;
+    IF NEW.lane IS NOT NULL THEN
+        INSERT INTO {inbox}_lane_notes (seq, expires_at, lane) VALUES (NEW.seq, NEW.expires_at, NEW.lane);
+    ELSE
+        INSERT INTO {inbox}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
+        SELECT NEW.visible_at, NEW.seq, '=' || NEW.topic, NEW.expires_at, least(crashes, 32767), claims,
+            octet_length(NEW.payload)
+        FROM {inbox}_trouble WHERE seq = NEW.seq;
+    END IF;
     RETURN NULL;
 END
 $accepted$;
@@ -151,7 +157,7 @@ CREATE INDEX IF NOT EXISTS {inbox_name}_marks_age ON {inbox}_marks (handler, mar
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload text, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
     correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
-    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true
+    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true, lane text DEFAULT NULL
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $enqueue$
 #variable_conflict use_column
 DECLARE
@@ -197,7 +203,8 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
     END IF;
-    FOR checked IN SELECT * FROM (VALUES ('topic', coalesce($1, '')), ('correlation_id', nullif($6, ''))) AS n (what, name)
+    FOR checked IN SELECT * FROM (VALUES ('topic', coalesce($1, '')), ('correlation_id', nullif($6, '')),
+                                         ('lane', nullif($12, ''))) AS n (what, name)
         UNION ALL SELECT 'a header''s name', k FROM jsonb_object_keys(coalesce(parsed, '{}')) AS k
     LOOP
         IF length(checked.name) NOT BETWEEN 1 AND 255 OR checked.name ~ '[\u0001-\u001f\u007f-\u009f]'
@@ -229,10 +236,10 @@ BEGIN
         FROM hashed
     ), stored AS (
         INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
-                              due_at, expires_at, max_attempts, created_at)
+                              due_at, expires_at, max_attempts, created_at, lane)
         SELECT id, nullif(message, id), coalesce($8, 'Event'), $1, $2, $3, $5, nullif($6, ''), greatest(now, due), due,
                CASE WHEN $9 IS NOT NULL THEN now + (extract(epoch FROM $9) * 1000000)::bigint
-                    WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now
+                    WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now, nullif($12, '')
         FROM told
         -- Naming the column would require the permission to read it.
         ON CONFLICT DO NOTHING
@@ -249,17 +256,17 @@ $enqueue$;
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload jsonb, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
     correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
-    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true
+    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true, lane text DEFAULT NULL
 ) RETURNS uuid LANGUAGE sql VOLATILE SECURITY INVOKER AS $enqueue$
-    SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 $enqueue$;
 
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload json, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
     correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
-    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true
+    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true, lane text DEFAULT NULL
 ) RETURNS uuid LANGUAGE sql VOLATILE SECURITY INVOKER AS $enqueue$
-    SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 $enqueue$;
 
 {secure}CREATE TABLE IF NOT EXISTS {s}postroom_schema (

@@ -3,8 +3,8 @@ DO $secure$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['{outbox}_entered', '{inbox}_entered', '{inbox}_accepted', '{inbox}_replaced',
-                                '{inbox}_again'] LOOP
+    FOREACH name IN ARRAY ARRAY['{outbox}_entered', '{inbox}_entered', '{outbox}_laned', '{inbox}_laned',
+                                '{inbox}_accepted', '{inbox}_replaced', '{inbox}_again'] LOOP
         EXECUTE format('ALTER FUNCTION %s() SET search_path = pg_catalog, %I, pg_temp', name, current_schema());
     END LOOP;
 END

@@ -10,7 +10,7 @@ WHERE state > 2 OR attempts > 0 OR crashes > 0 OR last_error IS NOT NULL OR next
     OR state = 0 AND claim_no > 0;
 
 INSERT INTO {t}_line (visible_at, seq, place, expires_at, crashes, claims, bytes)
-SELECT coalesce(t.visible_at, m.visible_at), m.seq, {place}, w.expires_at, w.crashes, w.claim_no,
+SELECT coalesce(t.visible_at, m.visible_at), m.seq, {place}, w.expires_at, least(w.crashes, 32767), w.claim_no,
     octet_length(m.payload)
 FROM {n}_v1 AS w JOIN {t} AS m ON m.seq = w.seq LEFT JOIN {t}_trouble AS t ON t.seq = w.seq
 WHERE w.state = 0;

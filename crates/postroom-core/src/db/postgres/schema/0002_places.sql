@@ -64,6 +64,10 @@ UPDATE {inbox} SET born = 5 WHERE visible_at IS NULL;
 
 -- It would be one of two functions that the same call can mean.
 DROP FUNCTION IF EXISTS {outbox}_enqueue(text, text, text, uuid, text, text, timestamptz, text, interval, integer);
+DROP FUNCTION IF EXISTS
+    {outbox}_enqueue(text, text, text, uuid, text, text, timestamptz, text, interval, integer, boolean),
+    {outbox}_enqueue(text, json, text, uuid, text, text, timestamptz, text, interval, integer, boolean),
+    {outbox}_enqueue(text, jsonb, text, uuid, text, text, timestamptz, text, interval, integer, boolean);
 
 {tables}
 

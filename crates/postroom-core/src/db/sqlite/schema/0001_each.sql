@@ -96,25 +96,21 @@ CREATE TABLE IF NOT EXISTS {t}_holds (
     PRIMARY KEY (kind, name, owner)
 ) STRICT, WITHOUT ROWID;
 
--- Lanes: messages that name the same lane are handled in the order of their commits. A message without one has no row
--- here. place: 0 waits for its turn, 1 is in the line or in progress, 2 died, 3 cannot go on by itself.
+-- Lanes: messages that name the same lane are handled in the order of their commits. Only messages that a claim has
+-- looked at and that are not finished have a row here. Writers take turns, so nothing else is needed to keep the order.
 CREATE TABLE IF NOT EXISTS {t}_lane (
-    lane  TEXT    NOT NULL,
-    no    INTEGER NOT NULL, -- in the order of commits
-    seq   INTEGER NOT NULL,
-    at    INTEGER NOT NULL,
-    place INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (lane, no)
-) STRICT, WITHOUT ROWID;
-
--- Lanes to look at, because something arrived or ended. A note is written and deleted, never changed.
-CREATE TABLE IF NOT EXISTS {t}_lane_notes (
-    id   INTEGER PRIMARY KEY AUTOINCREMENT,
-    lane TEXT    NOT NULL,
-    past INTEGER, -- the number that left
-    seq  INTEGER, -- the message that arrived
-    at   INTEGER
+    seq        INTEGER PRIMARY KEY,
+    lane       TEXT    NOT NULL,
+    no         INTEGER NOT NULL, -- its place in the order: its number times 2^24, or behind all messages if it came back
+    at         INTEGER NOT NULL, -- when it is due
+    expires_at INTEGER,
+    place      INTEGER NOT NULL  -- 0: it waits for its turn; 1: it is in the line or in progress; 3: it is dead, and
+                                 -- those behind it wait; -1: it comes back, for the trigger that looks at the others
 ) STRICT;
+
+CREATE UNIQUE INDEX IF NOT EXISTS {t}_lane_order ON {t}_lane (lane, no);
+CREATE INDEX IF NOT EXISTS {t}_lane_waiting ON {t}_lane (at) WHERE place = 0;
+CREATE INDEX IF NOT EXISTS {t}_lane_expiring ON {t}_lane (expires_at) WHERE expires_at IS NOT NULL;
 
 -- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
 CREATE TABLE IF NOT EXISTS {t}_lane_rules (
@@ -161,11 +157,11 @@ WHERE f.one = 1 AND m.seq >= f.next AND m.born = 0 AND t.seq IS NULL;
 CREATE VIEW IF NOT EXISTS {t}_state AS
 SELECT {wide},
     CASE WHEN l.seq IS NOT NULL THEN 0 WHEN h.from_seq IS NOT NULL THEN 1 WHEN t.state > 0 THEN t.state
-         WHEN d.from_seq IS NOT NULL THEN 2
+         WHEN d.from_seq IS NOT NULL THEN 2 WHEN w.seq IS NOT NULL THEN 0
          WHEN m.born = 0 AND t.seq IS NULL AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) THEN 0
          ELSE -1 END AS state, -- it stands nowhere: doctor reports it
     CASE WHEN l.seq IS NOT NULL THEN l.visible_at WHEN h.from_seq IS NOT NULL THEN h.until
-         WHEN d.from_seq IS NOT NULL OR t.seq IS NOT NULL THEN NULL ELSE m.visible_at END AS visible_at,
+         WHEN w.seq IS NOT NULL THEN w.at WHEN d.from_seq IS NOT NULL OR t.seq IS NOT NULL THEN NULL ELSE m.visible_at END AS visible_at,
     coalesce(h.no, d.no, t.claims, 0) AS claim_no, h.owner AS owner, h.until AS locked_until,
     CASE WHEN h.from_seq IS NOT NULL THEN h.at WHEN d.from_seq IS NOT NULL THEN d.claimed_at
          ELSE t.last_attempt_at END AS last_attempt_at,
@@ -174,6 +170,7 @@ SELECT {wide},
     coalesce(d.response, a.response) AS response
 FROM {t} AS m{beside}
     LEFT JOIN {t}_line AS l ON l.seq = m.seq
+    LEFT JOIN {t}_lane AS w ON m.lane IS NOT NULL AND w.seq = m.seq AND w.place = 0
     LEFT JOIN {t}_held AS h
         ON h.from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= m.seq) AND h.to_seq >= m.seq
     LEFT JOIN {t}_done AS d
@@ -185,6 +182,10 @@ SELECT * FROM {t}_fresh
 UNION ALL
 SELECT {wide}, 0, l.visible_at, coalesce(t.claims, 0), NULL, NULL, t.last_attempt_at, NULL, NULL, a.response
 FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq{beside}
+UNION ALL
+SELECT {wide}, 0, w.at, coalesce(t.claims, 0), NULL, NULL, t.last_attempt_at, NULL, NULL, a.response
+FROM {t}_lane AS w CROSS JOIN {t} AS m ON m.seq = w.seq{beside}
+WHERE w.place = 0
 UNION ALL
 SELECT {wide}, 1, h.until, h.no, h.owner, h.until, h.at, NULL, NULL, a.response
 FROM {t}_held AS h CROSS JOIN {t} AS m ON m.seq BETWEEN h.from_seq AND h.to_seq{beside}
@@ -200,11 +201,12 @@ WHERE t.state > 0;
 -- Messages that do not stand in exactly one place, runs that overlap, and places without a message. It is always empty.
 CREATE VIEW IF NOT EXISTS {t}_misplaced AS
 SELECT m.seq, coalesce(l.seq IS NOT NULL, 0) + coalesce(h.from_seq IS NOT NULL, 0)
-    + coalesce(d.from_seq IS NOT NULL, 0) + coalesce(t.state > 0, 0)
+    + coalesce(d.from_seq IS NOT NULL, 0) + coalesce(t.state > 0, 0) + coalesce(w.place = 0, 0)
     + (m.born = 0 AND t.seq IS NULL AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1)) AS places
 FROM {t} AS m
     LEFT JOIN {t}_trouble AS t ON t.seq = m.seq
     LEFT JOIN {t}_line AS l ON l.seq = m.seq
+    LEFT JOIN {t}_lane AS w ON w.seq = m.seq
     LEFT JOIN {t}_held AS h
         ON h.from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= m.seq) AND h.to_seq >= m.seq
     LEFT JOIN {t}_done AS d
@@ -219,7 +221,23 @@ WHERE EXISTS (SELECT 1 FROM {t}_done AS o WHERE o.from_seq > d.from_seq AND o.fr
 UNION ALL
 SELECT l.seq, 0 FROM {t}_line AS l WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = l.seq)
 UNION ALL
-SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq);
+SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq)
+UNION ALL
+-- A lane in which nobody has a turn, or more than one; a turn without a message that has it, and the reverse.
+SELECT w.seq, 0 FROM {t}_lane AS w
+WHERE w.place = 0 AND NOT EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no)
+UNION ALL
+SELECT w.seq, 2 FROM {t}_lane AS w
+WHERE w.place > 0 AND EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no AND o.place = 1)
+UNION ALL
+SELECT w.seq, 0 FROM {t}_lane AS w LEFT JOIN {t}_trouble AS t ON t.seq = w.seq
+WHERE w.place = 3 AND t.state IS NOT 3
+   OR w.place = 1 AND NOT EXISTS (SELECT 1 FROM {t}_line AS l WHERE l.seq = w.seq)
+      AND NOT EXISTS (SELECT 1 FROM {t}_held AS h WHERE w.seq BETWEEN h.from_seq AND h.to_seq)
+   OR NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = w.seq AND m.lane = w.lane)
+UNION ALL
+SELECT l.seq, 0 FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
+WHERE m.lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = l.seq AND w.place = 1);
 
 -- An ack: the messages are no longer held.
 CREATE TRIGGER IF NOT EXISTS {t}_acked AFTER INSERT ON {t}_done
@@ -230,6 +248,39 @@ BEGIN
     UPDATE {t}_held SET to_seq = NEW.from_seq - 1
     WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq < NEW.from_seq) AND to_seq >= NEW.from_seq;
     DELETE FROM {t}_held WHERE from_seq = NEW.from_seq;
+    DELETE FROM {t}_lane WHERE seq BETWEEN NEW.from_seq AND NEW.to_seq;
+END;
+
+-- A message leaves its lane, and the next one has its turn.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_left AFTER DELETE ON {t}_lane
+BEGIN
+    UPDATE {t}_lane SET place = 1
+    WHERE place = 0 AND seq = (SELECT seq FROM {t}_lane WHERE lane = OLD.lane ORDER BY no LIMIT 1);
+END;
+
+-- A message comes back to its lane. Messages that no claim has looked at come before it, or it before them, so they
+-- enter the lane as well. The first one has its turn.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_back AFTER INSERT ON {t}_lane WHEN NEW.place < 0
+BEGIN
+    INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
+    SELECT m.seq, m.lane, m.seq << 24, m.visible_at, m.expires_at, 0
+    FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
+      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq);
+    INSERT INTO {t}_trouble (seq, expires_at)
+    SELECT w.seq, w.expires_at FROM {t}_lane AS w
+    WHERE w.lane = NEW.lane AND w.seq >= (SELECT next FROM {t}_front WHERE one = 1)
+      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = w.seq);
+    UPDATE {t}_lane SET place = 0 WHERE seq = NEW.seq;
+    UPDATE {t}_lane SET place = 1
+    WHERE place = 0 AND seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);
+END;
+
+-- A message has its turn, and stands in the line.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_turn AFTER UPDATE OF place ON {t}_lane WHEN OLD.place = 0 AND NEW.place = 1
+BEGIN
+    INSERT INTO {t}_line (seq, place, visible_at, expires_at, crashes)
+    SELECT m.seq, {place}, NEW.at, NEW.expires_at, coalesce(t.crashes, 0)
+    FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq WHERE m.seq = NEW.seq;
 END;
 
 -- A message moves: it leaves where it stands and is written where it goes.
@@ -251,8 +302,23 @@ BEGIN
         next_attempt_at = excluded.next_attempt_at, last_attempt_at = excluded.last_attempt_at,
         expires_at = excluded.expires_at, last_error = excluded.last_error, dismissed_by = excluded.dismissed_by,
         dismissed_why = excluded.dismissed_why;
+    -- In a lane it keeps its place while it is retried, and when its last attempt failed. It leaves when it has ended
+    -- otherwise, or if somebody takes it out of turn. If it comes back after that, it stands behind all others; if it
+    -- was not looked at, it keeps its number.
+    UPDATE {t}_lane SET place = CASE WHEN NEW.state = 3 THEN 3 WHEN place > 0 THEN 1 ELSE place END,
+        at = coalesce(NEW.visible_at, at), expires_at = NEW.expires_at
+    WHERE seq = OLD.seq AND NEW.state IN (0, 1, 3);
+    DELETE FROM {t}_lane WHERE seq = OLD.seq AND (NEW.state NOT IN (0, 1, 3) OR NEW.state = 1 AND place = 0
+        OR NEW.state = 3 AND (OLD.state <> 1 OR NEW.claim_no <> OLD.claim_no));
     INSERT INTO {t}_line (seq, place, visible_at, expires_at, crashes)
-    SELECT seq, {place}, NEW.visible_at, NEW.expires_at, NEW.crashes FROM {t} WHERE seq = OLD.seq AND NEW.state = 0;
+    SELECT seq, {place}, NEW.visible_at, NEW.expires_at, NEW.crashes FROM {t}
+    WHERE seq = OLD.seq AND NEW.state = 0
+      AND (lane IS NULL OR EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = OLD.seq AND w.place = 1));
+    INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
+    SELECT OLD.seq, OLD.lane, CASE WHEN OLD.state = 0 THEN OLD.seq << 24 ELSE 1 + max(
+            (SELECT max(seq) FROM {t}) << 24, coalesce((SELECT max(no) FROM {t}_lane WHERE lane = OLD.lane), 0)) END,
+        NEW.visible_at, NEW.expires_at, -1
+    WHERE OLD.lane IS NOT NULL AND NEW.state = 0 AND NOT EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = OLD.seq);
     INSERT INTO {t}_held (from_seq, to_seq, no, owner, at, until)
     SELECT OLD.seq, OLD.seq, NEW.claim_no, NEW.owner, NEW.last_attempt_at, NEW.locked_until WHERE NEW.state = 1;
     DELETE FROM {t}_answer WHERE seq = OLD.seq AND NEW.response IS NOT OLD.response;
@@ -265,6 +331,7 @@ BEGIN
     DELETE FROM {t}_line WHERE seq = OLD.seq;
     {leave|held|no, owner, at, until}
     {leave|done|no, at, by, claimed_at, response}
+    DELETE FROM {t}_lane WHERE seq = OLD.seq;
     DELETE FROM {t}_trouble WHERE seq = OLD.seq;
     DELETE FROM {t}_answer WHERE seq = OLD.seq;
     DELETE FROM {t}_failures WHERE seq = OLD.seq;

@@ -52,6 +52,9 @@ BEGIN
             OR instr(NEW.correlation_id, char(0)) > 0
             OR NEW.correlation_id GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
             THEN RAISE(ABORT, 'correlation_id must be at most 255 characters without controls or a trailing blank')
+        WHEN length(NEW.lane) > 255 OR substr(NEW.lane, -1) = ' ' OR instr(NEW.lane, char(0)) > 0
+            OR NEW.lane GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
+            THEN RAISE(ABORT, 'lane must be at most 255 characters without controls or a trailing blank')
         WHEN length(NEW.destination) > 64 OR NEW.destination NOT GLOB '[a-z0-9]*'
             OR NEW.destination GLOB '*[^a-z0-9._-]*'
             THEN RAISE(ABORT, 'destination must be 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit')
@@ -70,7 +73,7 @@ BEGIN
             THEN RAISE(ABORT, 'headers must be at most 64, and 16384 bytes in all')
     END;
     UPDATE {outbox}
-    SET correlation_id = nullif(NEW.correlation_id, ''),
+    SET correlation_id = nullif(NEW.correlation_id, ''), lane = nullif(NEW.lane, ''),
         visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
         -- With a destination it lives for a day after it is due, the default of the library.
         expires_at = coalesce(NEW.expires_at, CASE WHEN NEW.destination IS NOT NULL
@@ -80,6 +83,7 @@ END;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {outbox}_lanes ON {outbox} (lane) WHERE lane IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox} (
@@ -104,6 +108,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
+CREATE INDEX IF NOT EXISTS {inbox}_lanes ON {inbox} (lane) WHERE lane IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {inbox}_expiring ON {inbox} (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Messages that arrived again: when that was, and their hash if the first arrival had none.
@@ -127,7 +132,12 @@ BEGIN
     UPDATE {inbox}_trouble SET state = 0, at = NULL, expires_at = NEW.expires_at WHERE seq = NEW.seq;
     INSERT INTO {inbox}_line (seq, place, visible_at, expires_at, crashes)
     SELECT NEW.seq, '=' || NEW.topic, NEW.visible_at, NEW.expires_at, crashes
-    FROM {inbox}_trouble WHERE seq = NEW.seq;
+    FROM {inbox}_trouble WHERE seq = NEW.seq AND NEW.lane IS NULL;
+    INSERT INTO {inbox}_lane (seq, lane, no, at, expires_at, place)
+    SELECT NEW.seq, NEW.lane, 1 + max((SELECT max(seq) FROM {inbox}) << 24,
+            coalesce((SELECT max(no) FROM {inbox}_lane WHERE lane = NEW.lane), 0)),
+        NEW.visible_at, NEW.expires_at, -1
+    WHERE NEW.lane IS NOT NULL;
 END;
 
 -- Messages that are only known are deleted by the time of their last arrival.
