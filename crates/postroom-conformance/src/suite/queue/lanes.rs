@@ -25,6 +25,7 @@ cases! { lanes:
     both a_message_that_is_cancelled_leaves_its_lane [];
     both a_message_that_is_dead_by_hand_leaves_its_lane [];
     both a_message_that_is_replaced_while_it_waits_keeps_its_place [];
+    both a_dead_message_that_arrives_again_still_blocks_its_lane [];
     both a_duplicate_takes_no_place [];
     both claims_of_some_topics_keep_the_order_of_a_lane [];
     both a_batch_has_at_most_one_message_of_a_lane [];
@@ -242,6 +243,22 @@ async fn a_message_that_is_dead_by_hand_leaves_its_lane(h: &Harness) -> Verdict 
         assert!(h.inbox.mark_dead(&drafts[2].key()?, "by hand").await?);
         assert_eq!(side.verbs().ack([stale]).await?.lost, 1);
         side.ack(only(side, seqs[3]).await?).await?;
+    }
+    Ok(())
+}
+
+async fn a_dead_message_that_arrives_again_still_blocks_its_lane(h: &Harness) -> Verdict {
+    for side in h.sides().into_iter().filter(|side| side.queue == Queue::Inbox) {
+        let first = draft("order-7");
+        let dead = side.put(&first).await?;
+        let next = side.put(&draft("order-7")).await?;
+        side.fail(only(side, dead).await?, "no").await?;
+        let other = Draft { payload: "another one".into(), ..first };
+        assert_eq!(side.put(&other).await?, dead, "the same message");
+        nothing(side).await?;
+        let dismissed = side.verbs().dismiss(Filter::one(dead), Operator::new("ada")?.because("it is paid")?).await?;
+        assert_eq!(dismissed, 1);
+        side.ack(only(side, next).await?).await?;
     }
     Ok(())
 }

@@ -166,7 +166,8 @@ BEGIN
             UPDATE {t}_lane SET place = 2 WHERE seq = p_seq;
             -- Not INSERT … SELECT: that locks the numbers of notes.
             INSERT INTO {t}_lane_notes (lane, past) VALUES (v_lane, v_past);
-        ELSEIF v_laned AND p_state > 1 THEN
+        -- One that is dead already may get another content. That changes nothing in its lane.
+        ELSEIF v_laned AND p_state > 1 AND (p_state <> 3 OR p_was <> 3 OR p_claims <> p_claim_no) THEN
             CALL {t}_lane_leave(p_seq);
         END IF;
         IF p_state = 0 AND (v_lane IS NULL OR v_place > 0) THEN

@@ -441,7 +441,8 @@ BEGIN
             WITH died AS (
                 UPDATE {t}_lane SET place = 2 WHERE seq = OLD.seq RETURNING lane, no, alone
             ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM died;
-        ELSE
+        -- One that is dead already may get another content. That changes nothing in its lane.
+        ELSIF NEW.state <> 3 OR OLD.state <> 3 OR NEW.claim_no <> OLD.claim_no THEN
             WITH left_lane AS (
                 DELETE FROM {t}_lane WHERE seq = OLD.seq RETURNING lane, no, alone
             ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM left_lane;

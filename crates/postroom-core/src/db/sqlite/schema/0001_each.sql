@@ -309,7 +309,7 @@ BEGIN
         at = coalesce(NEW.visible_at, at), expires_at = NEW.expires_at
     WHERE seq = OLD.seq AND NEW.state IN (0, 1, 3);
     DELETE FROM {t}_lane WHERE seq = OLD.seq AND (NEW.state NOT IN (0, 1, 3) OR NEW.state = 1 AND place = 0
-        OR NEW.state = 3 AND (OLD.state <> 1 OR NEW.claim_no <> OLD.claim_no));
+        OR NEW.state = 3 AND (OLD.state NOT IN (1, 3) OR NEW.claim_no <> OLD.claim_no));
     INSERT INTO {t}_line (seq, place, visible_at, expires_at, crashes)
     SELECT seq, {place}, NEW.visible_at, NEW.expires_at, NEW.crashes FROM {t}
     WHERE seq = OLD.seq AND NEW.state = 0
