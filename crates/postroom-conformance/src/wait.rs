@@ -9,6 +9,10 @@ use postroom::operator::Record;
 /// No condition of a case may take longer than this to come true.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The pause between two looks.
+const LOOK_MIN: Duration = Duration::from_millis(2);
+const LOOK_MAX: Duration = Duration::from_millis(100);
+
 /// Names the variable that makes the large cases this many times larger; 1 by default.
 pub const SCALE_VARIABLE: &str = "POSTROOM_SCALE";
 
@@ -26,19 +30,20 @@ pub fn readable(record: &Record) -> anyhow::Result<&Message> {
     record.message().map_err(|why| anyhow::anyhow!("row {} cannot be read: {why}", record.seq()))
 }
 
-/// Waits until a condition holds; fails when it does not come true.
+/// Waits until a condition holds; fails when it does not come true. The looks take at most half of the time: other cases
+/// run beside this one.
 pub async fn eventually<F, Fut>(what: &str, mut condition: F) -> anyhow::Result<()>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = anyhow::Result<bool>>,
 {
-    let mut look = tokio::time::interval(Duration::from_millis(2));
     let waiting = async {
         loop {
-            look.tick().await;
+            let asked = tokio::time::Instant::now();
             if condition().await? {
                 return Ok(());
             }
+            tokio::time::sleep_until(asked + 2 * asked.elapsed().clamp(LOOK_MIN, LOOK_MAX)).await;
         }
     };
     tokio::time::timeout(patience(), waiting).await.with_context(|| format!("in vain: {what}"))?
