@@ -82,7 +82,7 @@ impl Startable for MySql {
 impl OnServer for Postgres {
     const TABLES: &'static str = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()";
     const PLACES: &'static [&'static str] =
-        &["answer", "done", "held", "lane", "lane_notes", "lane_rates", "lane_rules", "lease", "line", "trouble"];
+        &["answer", "done", "held", "lane", "lane_notes", "rates", "rules", "lease", "line", "trouble"];
     const INDEXES: &'static str = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '{t}'::regclass";
 
     async fn open_url(url: &str, deploy: bool) -> postroom::Result<PostgresStore> {
@@ -138,7 +138,7 @@ impl OnServer for MySql {
     const TABLES: &'static str = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()
          AND table_type = 'BASE TABLE'";
     const PLACES: &'static [&'static str] =
-        &["answer", "lane", "lane_notes", "lane_rates", "lane_rules", "lease", "line", "taken", "trouble"];
+        &["answer", "lane", "lane_notes", "rates", "rules", "lease", "line", "taken", "trouble"];
     const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("taken", "(done_at, lease)")];
     const INDEXES: &'static str =
         "SELECT concat('(', group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')')
@@ -202,7 +202,7 @@ impl OnServer for Mssql {
              WHERE k.object_id = i.object_id AND k.index_id = i.index_id), N') state ', i.filter_definition)
          FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N'{space}.{t}') AND i.index_id > 0";
     const PLACES: &'static [&'static str] =
-        &["answer", "lane", "lane_notes", "lane_rates", "lane_rules", "line", "taken", "trouble"];
+        &["answer", "lane", "lane_notes", "rates", "rules", "line", "taken", "trouble"];
     const HAS_SEEN: bool = false;
     const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("taken", "(done_at, seq)")];
 

@@ -30,8 +30,8 @@ pub fn readable(record: &Record) -> anyhow::Result<&Message> {
     record.message().map_err(|why| anyhow::anyhow!("row {} cannot be read: {why}", record.seq()))
 }
 
-/// Waits until a condition holds; fails when it does not come true. The looks take at most half of the time: other cases
-/// run beside this one.
+/// Waits until a condition holds; fails when it does not come true. The looks take at most half of the time: other
+/// cases run beside this one.
 pub async fn eventually<F, Fut>(what: &str, mut condition: F) -> anyhow::Result<()>
 where
     F: FnMut() -> Fut,

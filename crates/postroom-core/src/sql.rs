@@ -7,6 +7,7 @@ pub(crate) mod plans;
 pub(crate) mod purge;
 pub(crate) mod questions;
 mod render;
+pub(crate) mod rules;
 pub(crate) mod shared;
 pub(crate) mod steps;
 pub(crate) mod text;

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::support::clock::Clock;
 use crate::support::error::Result;
@@ -107,6 +107,12 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// Returns whether messages of one lane are handled in order.
     fn keeps_lanes(&self) -> bool {
         true
+    }
+
+    #[doc(hidden)]
+    /// Notices that messages of lanes were settled: others have their turn now.
+    fn lanes_settled(&self, queue: Queue) {
+        self.wake(queue).ring();
     }
 
     #[doc(hidden)]
@@ -187,6 +193,9 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
 
     /// Returns the places that workers hold, and how many messages wait for each.
     fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>>;
+
+    /// Returns what operators set for the queue and for parts of it.
+    fn rules(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Rule>>>;
 
     /// Returns how many rows [`Store::expire`] would expire, counted up to `limit`.
     fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;

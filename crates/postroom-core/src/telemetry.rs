@@ -39,7 +39,7 @@ use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
 use crate::message::{InboxKey, Message, MessageId, NewMessage, WorkItemId};
 use crate::queue::Outcome;
-use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, State, Whose};
+use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Scope, Settled, State, Whose};
 use crate::store::{Arrival, Sighting, Stored};
 use crate::support::error::Error;
 use crate::telemetry::label::store_label;
@@ -209,6 +209,12 @@ pub(crate) fn purged(queue: Named<'_>, state: State, purged: u64) {
 
 pub(crate) fn dismissed(queue: Named<'_>, dismissed: u64) {
     info!(store = queue.store, queue = %queue.kind, count = dismissed, "dead letters dismissed");
+}
+
+/// Logs that an operator paused or limited something, or let it go on.
+pub(crate) fn ruled(queue: Named<'_>, act: &str, scope: &Scope) {
+    let (kind, name) = (scope.kind(), scope.name());
+    info!(store = queue.store, queue = %queue.kind, act, kind, name, "pause or limit changed");
 }
 
 pub(crate) fn cancelled(queue: Named<'_>, id: WorkItemId) {

@@ -17,6 +17,7 @@ mod redrive;
 mod restore;
 mod retry;
 mod revive;
+mod rules;
 mod send;
 mod show;
 mod signed;
@@ -113,6 +114,10 @@ enum Command {
     Revive(revive::Revive),
     Dismiss(dismiss::Dismiss),
     Redrive(redrive::Redrive),
+    Pause(rules::Pause),
+    Resume(rules::Resume),
+    Limit(rules::SetLimit),
+    Rules(rules::Rules),
     Purge(purge::Purge),
     Audit(audit::Audit),
     Migrate(migrate::Migrate),
@@ -147,6 +152,10 @@ impl Cli {
             Command::Revive(revive) => revive.run(global).await,
             Command::Dismiss(dismiss) => dismiss.run(global).await,
             Command::Redrive(redrive) => redrive.run(global).await,
+            Command::Pause(pause) => pause.run(global).await,
+            Command::Resume(resume) => resume.run(global).await,
+            Command::Limit(limit) => limit.run(global).await,
+            Command::Rules(rules) => rules.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Audit(audit) => audit.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,

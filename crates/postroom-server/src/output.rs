@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use postroom::clock::{Clock, Timestamp};
-use postroom::operator::Hold;
-use postroom::queue::State;
+use postroom::operator::{Hold, Rule};
+use postroom::queue::{Queue, State};
 use serde::Serialize;
 
 use crate::duration;
@@ -80,17 +80,40 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// The held messages of one place: `412 messages wait for inventory since 2026-11-16 02:14 UTC: it is down`.
-pub(crate) fn waiting(hold: &Hold) -> String {
-    let waiting = match hold.waiting {
+/// What an operator set: `the topic order.paid in the outbox is paused since 2026-11-16 02:14 UTC by ada: they migrate;
+/// 412 messages wait`.
+pub(crate) fn rule(queue: Queue, rule: &Rule) -> String {
+    let about = format!("{} in the {queue}", one_line(&rule.scope.to_string()));
+    let paused = rule.paused.as_ref().map(|pause| {
+        let why = pause.why.as_deref().map_or_else(String::new, |why| format!(": {}", one_line(why)));
+        format!("is paused since {} by {}{why}", minute(pause.since), one_line(&pause.by))
+    });
+    let limited = rule.limit.map(|limit| format!("is limited to {limit}"));
+    let set = paused.into_iter().chain(limited).collect::<Vec<_>>().join(", and ");
+    let waiting = if rule.scope.place().is_some() { format!("; {}", counted(rule.waiting)) } else { String::new() };
+    format!("{about} {set}{waiting}")
+}
+
+/// `412 messages wait`.
+fn counted(waiting: u64) -> String {
+    match waiting {
         many if many >= WAITING_COUNTED => format!("more than {} messages wait", thousands(WAITING_COUNTED)),
         1 => "1 message waits".to_owned(),
         some => format!("{} messages wait", thousands(some)),
-    };
-    let since = hold.since.to_string();
-    let (day, time) = since.split_once('T').unwrap_or((since.as_str(), ""));
-    let time = time.get(..5).unwrap_or(time);
-    format!("{waiting} for {} since {day} {time} UTC: {}", one_line(&hold.place.to_string()), one_line(&hold.why))
+    }
+}
+
+/// `2026-11-16 02:14 UTC`.
+fn minute(at: Timestamp) -> String {
+    let at = at.to_string();
+    let (day, time) = at.split_once('T').unwrap_or((at.as_str(), ""));
+    format!("{day} {} UTC", time.get(..5).unwrap_or(time))
+}
+
+/// The held messages of one place: `412 messages wait for inventory since 2026-11-16 02:14 UTC: it is down`.
+pub(crate) fn waiting(hold: &Hold) -> String {
+    let (waiting, since) = (counted(hold.waiting), minute(hold.since));
+    format!("{waiting} for {} since {since}: {}", one_line(&hold.place.to_string()), one_line(&hold.why))
 }
 
 /// The database counts at most this many held messages of one place.

@@ -22,6 +22,7 @@ mod reap;
 mod release;
 mod retention;
 mod revive;
+mod rules;
 mod take_back;
 mod values;
 
@@ -33,6 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         enqueue::CASES,
         limits::CASES,
         lanes::CASES,
+        rules::CASES,
         values::CASES,
         claim::CASES,
         ack::CASES,

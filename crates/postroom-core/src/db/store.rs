@@ -13,7 +13,7 @@ use crate::db::server::{Engine, ServerStore};
 #[cfg(feature = "sqlite")]
 use crate::db::sqlite::SqliteStore;
 use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Questions, Tally};
 use crate::store::{
@@ -88,6 +88,11 @@ macro_rules! sql_store {
                 self.0.verbs.keeps_lanes()
             }
 
+            fn lanes_settled(&self, queue: Queue) {
+                self.0.verbs.expect_notes(queue);
+                self.wake(queue).ring();
+            }
+
             fn fingerprint(&self) -> Option<Fingerprint> {
                 self.0.fingerprint()
             }
@@ -100,8 +105,8 @@ macro_rules! sql_store {
                 ring(queue) fn reap(queue: Queue, limit: usize) -> Reaped {
                     verbs.reap(session, *queue, *limit, now)
                 }
-                write fn expire(queue: Queue, limit: usize) -> u64 { verbs.expire(session, *queue, *limit, now) }
-                write fn expire_dead(queue: Queue, limit: usize) -> u64 {
+                ring(queue) fn expire(queue: Queue, limit: usize) -> u64 { verbs.expire(session, *queue, *limit, now) }
+                ring(queue) fn expire_dead(queue: Queue, limit: usize) -> u64 {
                     verbs.expire_dead(session, *queue, *limit, now)
                 }
                 write fn purge(queue: Queue, state: State, retention: Duration, limit: usize) -> u64 {
@@ -120,10 +125,12 @@ macro_rules! sql_store {
                 ring(Queue::Inbox) fn put(incoming: Incoming, mode: PutMode) -> Arrival {
                     verbs.put(session, incoming, *mode, now)
                 }
-                write fn refuse(incoming: Incoming, why: String) -> Admission {
+                ring(Queue::Inbox) fn refuse(incoming: Incoming, why: String) -> Admission {
                     verbs.refuse(session, incoming, why, now)
                 }
-                write fn mark(key: InboxKey, mark: ManualMove) -> bool { verbs.mark(session, key, mark, now) }
+                ring(Queue::Inbox) fn mark(key: InboxKey, mark: ManualMove) -> bool {
+                    verbs.mark(session, key, mark, now)
+                }
                 ask fn find(id: Identity) -> Vec<Record> { verbs.find(session, id) }
                 ask fn list(queue: Queue, filter: Filter) -> Vec<Record> { verbs.list(session, *queue, filter) }
                 ask fn failures(queue: Queue, seq: i64) -> Vec<Failure> { verbs.failures(session, *queue, *seq) }
@@ -133,6 +140,7 @@ macro_rules! sql_store {
                 }
                 write fn hold(queue: Queue, change: HoldChange) -> () { verbs.hold(session, *queue, change, now) }
                 ask fn holds(queue: Queue) -> Vec<Hold> { verbs.holds(session, *queue, now) }
+                ask fn rules(queue: Queue) -> Vec<Rule> { verbs.rules(session, *queue) }
                 ask fn overdue(queue: Queue, limit: usize) -> u64 { verbs.overdue(session, *queue, *limit, now) }
                 ask fn purgeable(queue: Queue, retention: Duration, limit: usize) -> u64 {
                     verbs.purgeable(session, *queue, now.minus(*retention), *limit)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::mailbox::work_queue::{WorkQueue, at_least_one};
-use crate::queue::Queue;
+use crate::queue::{Limit, Place, Queue, Rule, Scope};
 use crate::store::{
     Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Operation, Operator, QueueStats, Record, Revival,
 };
@@ -61,6 +61,54 @@ impl WorkQueue {
         let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
         telemetry::revived(self.named(), redriven);
         Ok(redriven)
+    }
+
+    /// Pauses the queue or a part of it: its messages wait, and spend no attempt. Workers of all processes notice
+    /// within a second. What is in progress ends as usual, and a lease that runs out meanwhile is found later. Returns
+    /// false if it was paused already: then nothing changes, and the first pause stays.
+    ///
+    /// The pause is in the database, and lasts until it is [resumed](Self::resume).
+    pub async fn pause(&self, scope: Scope, operator: Operator) -> Result<bool> {
+        let operator = operator.about(&scope)?;
+        self.rule(Operation::Pause(scope.clone(), operator), &scope).await
+    }
+
+    /// Lets a paused queue, or a part of it, go on. Returns false if it was not paused.
+    pub async fn resume(&self, scope: Scope, operator: Operator) -> Result<bool> {
+        let operator = operator.about(&scope)?;
+        self.rule(Operation::Resume(scope.clone(), operator), &scope).await
+    }
+
+    /// Limits how many messages of a topic or destination are in progress at once, and how many start in a time, over
+    /// all workers of all processes. It takes the place of an earlier limit; [`Limit::none`] removes that. Workers
+    /// notice within a second.
+    ///
+    /// Each attempt counts. A whole queue cannot be limited.
+    pub async fn limit(&self, scope: Scope, limit: Limit, operator: Operator) -> Result<()> {
+        if scope.place().is_none() {
+            return Err(Error::invalid("a limit is for a topic or a destination, not for a whole queue"));
+        }
+        limit.check()?;
+        let operator = operator.about(&format_args!("{scope}: {limit}"))?;
+        self.rule(Operation::Limit(scope.clone(), limit, operator), &scope).await?;
+        Ok(())
+    }
+
+    async fn rule(&self, operation: Operation, scope: &Scope) -> Result<bool> {
+        if self.queue == Queue::Inbox && matches!(scope, Scope::Place(Place::Service(_))) {
+            return Err(Error::invalid("messages of the inbox have no destination; name a topic"));
+        }
+        let act = operation.as_str();
+        let changed = self.change(operation).await? > 0;
+        if changed {
+            telemetry::ruled(self.named(), act, scope);
+        }
+        Ok(changed)
+    }
+
+    /// Returns what is paused or limited, and how many messages wait for it.
+    pub async fn rules(&self) -> Result<Vec<Rule>> {
+        self.store.rules(self.queue).await
     }
 
     /// Returns messages, in the order of their rows.

@@ -88,6 +88,10 @@ impl WorkQueue {
         self.store.wake(self.queue)
     }
 
+    pub(crate) fn lanes_settled(&self) {
+        self.store.lanes_settled(self.queue);
+    }
+
     pub(crate) fn holding(&self) -> Holding {
         self.store.holding(self.queue).clone()
     }

@@ -128,6 +128,14 @@ impl Topics {
         }
     }
 
+    /// Returns whether the messages of a place are selected.
+    pub(crate) fn covers(&self, place: &Place) -> bool {
+        match place {
+            Place::Topic(topic) => self.topics.contains(topic),
+            Place::Service(destination) => self.destinations.contains(destination),
+        }
+    }
+
     /// Returns the arguments of a statement: topics and destinations, each as names separated by line breaks and a
     /// switch.
     pub(crate) fn values(&self) -> [(String, i64); 2] {

@@ -9,6 +9,7 @@ use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, Many
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionSql, QuestionStatements};
 use crate::sql::render::{Renderer, named};
+use crate::sql::rules::{RULES, RuleSql};
 use crate::sql::shared;
 use crate::sql::steps::{Known, Steps};
 use crate::sql::text::{Places, SqlTemplate};
@@ -68,8 +69,8 @@ pub(crate) struct Dialect {
     /// The statement that follows the accept if the row exists, where one statement cannot do everything.
     pub(crate) accept_seen: Option<&'static str>,
     pub(crate) arrive: Arrive,
-    /// Returns whether there may be something to claim in the outbox and in the inbox, and whether the server is
-    /// read-only.
+    /// Returns whether there may be something to claim in the outbox and in the inbox, whether the server is
+    /// read-only, and whether there are rules for the outbox and for the inbox.
     pub(crate) idle_poll: Option<&'static str>,
 }
 
@@ -150,7 +151,7 @@ statements! {
         topics_next, suspects_next, ack, held, load_lease, load_claimed, load_over, load_expired, load_key, find_key,
         list, list_rows, brief_rows, save, put_back, dismiss, expire_dead, count_overdue, count_purgeable, failure_add,
         failure_trim, failure_list, hold_remove, hold_add, hold_list, audit_more, audit_add, audit_list, count_to,
-        count_of, count, count_waiting, oldest, ahead_set, misplaced,
+        count_of, count_held_to, count_held_of, count, count_waiting, oldest, ahead_set, misplaced,
     }
 }
 
@@ -206,6 +207,7 @@ pub(crate) struct QueueStatements {
     states: Vec<(State, InState)>,
     pub(crate) purges: Purges,
     pub(crate) questions: QuestionStatements,
+    pub(crate) rules: RuleSql<SqlTemplate>,
 }
 
 /// The statements for rows in one state.
@@ -252,6 +254,7 @@ impl QueueStatements {
             states: State::FINISHED.into_iter().chain([State::Ready, State::Leased]).map(in_state).collect(),
             purges: Purges::new(&dialect.purge, queue, |sql| on.one(sql)),
             questions: QuestionStatements::new(&dialect.questions, |sql| on.one(sql)),
+            rules: RULES.map(one),
         }
     }
 

@@ -113,6 +113,8 @@ pub(crate) const QUEUE: QueueSql = QueueSql {
              WHERE state = 0{waiting} AND {destination} = ?1 AND NOT ({here}) LIMIT ?2) AS waiting",
     count_of: "SELECT count(*) FROM (
              SELECT 1 AS one FROM {f} WHERE state = 0{waiting} AND {here} AND topic = ?1 LIMIT ?2) AS waiting",
+    count_held_to: "SELECT count(*) FROM {f} WHERE state = 1 AND {destination} = ?1 AND NOT ({here})",
+    count_held_of: "SELECT count(*) FROM {f} WHERE state = 1 AND {here} AND topic = ?1",
     count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4, 7) GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0{waiting} ORDER BY visible_at, seq LIMIT 1",

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::operator::{Operator, UNNAMED};
 use super::{Filter, Revival};
 use crate::message::WorkItemId;
+use crate::queue::{Limit, Scope};
 use crate::support::clock::Timestamp;
 
 /// What an operator did.
@@ -28,10 +29,17 @@ pub enum Act {
     Expire,
     /// The operator deleted done messages.
     Purge,
+    /// The operator paused a queue or a part of it.
+    Pause,
+    /// The operator let it go on.
+    Resume,
+    /// The operator set a limit, or removed it.
+    Limit,
 }
 
 impl Act {
-    const ALL: [Self; 5] = [Self::Revive, Self::Redrive, Self::Dismiss, Self::Expire, Self::Purge];
+    const ALL: [Self; 8] =
+        [Self::Revive, Self::Redrive, Self::Dismiss, Self::Expire, Self::Purge, Self::Pause, Self::Resume, Self::Limit];
 
     /// Returns the name, in one word.
     pub fn as_str(self) -> &'static str {
@@ -41,6 +49,17 @@ impl Act {
             Self::Dismiss => "dismiss",
             Self::Expire => "expire",
             Self::Purge => "purge",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Limit => "limit",
+        }
+    }
+
+    /// Returns how many messages an operation changed, from how much it changed. Pauses and limits change none.
+    pub(crate) fn messages(self, changed: u64) -> u64 {
+        match self {
+            Self::Pause | Self::Resume | Self::Limit => 0,
+            _ => changed,
         }
     }
 
@@ -75,7 +94,7 @@ impl Audited {
         self.act
     }
 
-    /// Returns how many messages were changed.
+    /// Returns how many messages were changed: none by a pause or a limit.
     pub fn messages(&self) -> u64 {
         self.messages
     }
@@ -125,6 +144,12 @@ pub enum Operation {
     Expire(usize),
     /// Deletes rows that were done longer ago than this, up to this many.
     Purge(Duration, usize),
+    /// Pauses a queue or a part of it.
+    Pause(Scope, Operator),
+    /// Lets it go on.
+    Resume(Scope, Operator),
+    /// Sets a limit, or removes it.
+    Limit(Scope, Limit, Operator),
 }
 
 impl Operation {
@@ -137,6 +162,9 @@ impl Operation {
             Self::Cancel(_) => return None,
             Self::Expire(_) => Act::Expire,
             Self::Purge(..) => Act::Purge,
+            Self::Pause(..) => Act::Pause,
+            Self::Resume(..) => Act::Resume,
+            Self::Limit(..) => Act::Limit,
         })
     }
 
@@ -158,10 +186,13 @@ impl Deed {
         Self { id: Uuid::now_v7(), operator }
     }
 
-    /// Creates an act of an operator without a name. A dismissal has its own operator.
+    /// Creates an act of the operator that belongs to the operation, or else of one without a name.
     pub(crate) fn unnamed(operation: &Operation) -> Self {
         Self::new(match operation {
-            Operation::Dismiss(_, operator) => operator.clone(),
+            Operation::Dismiss(_, operator)
+            | Operation::Pause(_, operator)
+            | Operation::Resume(_, operator)
+            | Operation::Limit(_, _, operator) => operator.clone(),
             _ => Operator { who: UNNAMED.into(), why: None, chosen: None },
         })
     }

@@ -8,6 +8,7 @@ mod holds;
 mod letters;
 mod marks;
 mod questions;
+mod rules;
 mod table;
 mod times;
 
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
-use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
+use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
     Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
@@ -151,6 +152,7 @@ impl MemoryStore {
                 tables.outbox.answer(*id, response);
             }
         }
+        [Queue::Outbox, Queue::Inbox].into_iter().for_each(|queue| tables.of(queue).order_lanes());
         drop(tables);
         self.wake(Queue::Outbox).ring();
         settled
@@ -340,6 +342,10 @@ impl Store for MemoryStore {
 
     fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>> {
         self.run(move |tables, now| Ok(tables.of(queue).holds(now)))
+    }
+
+    fn rules(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Rule>>> {
+        self.run(move |tables, _| Ok(tables.of(queue).rules()))
     }
 
     fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {

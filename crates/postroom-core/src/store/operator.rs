@@ -55,6 +55,11 @@ impl Operator {
         Ok(Self { chosen: Some(checked("what was chosen", &which.into(), WHY_CHARS_MAX)?), ..self })
     }
 
+    /// Says what was chosen, if nobody has.
+    pub(crate) fn about(self, which: &dyn fmt::Display) -> Result<Self> {
+        if self.chosen.is_some() { Ok(self) } else { self.chose(which.to_string()) }
+    }
+
     /// Returns the name.
     pub fn who(&self) -> &str {
         &self.who

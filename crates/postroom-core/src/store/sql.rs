@@ -15,6 +15,7 @@ mod marks;
 mod questions;
 mod receive;
 mod rows;
+mod rules;
 mod scan_start;
 mod schema;
 mod times;
@@ -33,6 +34,7 @@ use crate::sql::{Expects, Session, Statement, TableNames};
 use crate::store::{Filter, Holding, Record};
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
+pub(crate) use lanes::by_lock;
 pub(crate) use look::Asked;
 use rows::{int, outbox_row, read_record, text, uuid};
 use scan_start::ScanStart;
@@ -51,6 +53,7 @@ pub(crate) struct SqlVerbs {
     topic_scan_start: TopicScanStart,
     skipped: front::Skipped,
     expected: lanes::Expected,
+    known_rules: rules::KnownRules,
     holding: [Holding; 2],
     clock: Clock,
     times_checked: [AtomicU64; 2],
@@ -66,10 +69,16 @@ impl SqlVerbs {
             topic_scan_start: TopicScanStart::default(),
             skipped: front::Skipped::default(),
             expected: lanes::Expected::default(),
+            known_rules: rules::KnownRules::default(),
             holding: Default::default(),
             clock: Clock::Database,
             times_checked: Default::default(),
         }
+    }
+
+    /// Forgets what claims have learned that were rolled back.
+    pub(crate) fn forget_claims(&self) {
+        self.skipped.forget();
     }
 
     pub(crate) fn holding(&self, queue: Queue) -> &Holding {

@@ -193,7 +193,7 @@ impl<B: Backend> Pull<B> {
         let state = self.settle_one(lease, record, outcome).await;
         // When a message leaves its lane, the next one has its turn.
         if record.message.as_ref().is_ok_and(|message| message.lane.is_some()) {
-            self.queue.wake().ring();
+            self.queue.lanes_settled();
         }
         state
     }

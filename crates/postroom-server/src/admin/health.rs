@@ -29,6 +29,7 @@ pub(super) enum Kind {
     Expired,
     Destination,
     Handler,
+    Paused,
     Window,
     Disk,
     Log,
@@ -127,6 +128,9 @@ fn others(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     for hold in &look.holds {
         let kind = if hold.place.kind() == "service" { Kind::Destination } else { Kind::Handler };
         note(Level::Yellow, kind, output::waiting(hold));
+    }
+    for (queue, rule) in look.rules.iter().filter(|(_, rule)| rule.paused.is_some()) {
+        note(Level::Yellow, Kind::Paused, output::rule(*queue, rule));
     }
     for service in &look.destinations {
         let name = &service.name;

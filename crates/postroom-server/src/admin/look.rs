@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use postroom::clock::{Clock, ClockJump};
-use postroom::operator::{Filter, Hold, QueueStats};
+use postroom::operator::{Filter, Hold, QueueStats, Rule};
+use postroom::queue::{Queue, WorkQueue};
 use postroom::services::{Courier, Destination};
 use postroom::worker::Places;
 use postroom::{Error, ErrorKind};
@@ -39,6 +40,8 @@ pub(super) struct Look {
     pub(super) destinations: Vec<Destination>,
     /// The open circuit breakers of all nodes.
     pub(super) holds: Vec<Hold>,
+    /// What operators paused or limited.
+    pub(super) rules: Vec<(Queue, Rule)>,
     pub(super) room: Option<Room>,
     /// The size of the database's log.
     pub(super) log_bytes: Option<u64>,
@@ -64,10 +67,12 @@ impl Desk {
             return Some(Look { schema, ..Look::default() });
         }
         let (outbox, inbox) = (self.0.outbox.queue(), self.0.inbox.queue());
-        let counting = async { tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds()) };
+        let queues = [outbox, inbox];
+        let counting =
+            async { tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds(), rules(&queues)) };
         let look = match in_time(counting).await {
-            Some(Ok((outbox, inbox, held_out, held_in))) => {
-                Look { outbox, inbox, holds: [held_out, held_in].concat(), ..Look::default() }
+            Some(Ok((outbox, inbox, held_out, held_in, rules))) => {
+                Look { outbox, inbox, holds: [held_out, held_in].concat(), rules, ..Look::default() }
             }
             Some(Err(error)) => return unanswered(&error),
             None => Look { is_uncounted: true, ..Look::default() },
@@ -91,6 +96,15 @@ impl Desk {
             None => false,
         }
     }
+}
+
+/// What is paused or limited in these queues.
+pub(super) async fn rules(queues: &[&WorkQueue]) -> postroom::Result<Vec<(Queue, Rule)>> {
+    let mut rules = Vec::new();
+    for queue in queues {
+        rules.extend(queue.rules().await?.into_iter().map(|rule| (queue.kind(), rule)));
+    }
+    Ok(rules)
 }
 
 /// The answer; `None` if it takes too long.

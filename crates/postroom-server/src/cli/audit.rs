@@ -11,9 +11,9 @@ use crate::{open, output};
 
 /// Show the audit trail: who changed messages by hand, how many, and why; newest first
 ///
-/// Every retry, revive, redrive, dismiss, expire and purge is recorded in the transaction that changes the messages,
-/// whether it came from the command line, the admin page or the HTTP API. For the page and the API, the name is that of
-/// the token.
+/// Every retry, revive, redrive, dismiss, expire, purge, pause, resume and limit is recorded in the transaction of the
+/// change, whether it came from the command line, the admin page or the HTTP API. For the page and the API, the name is
+/// that of the token.
 #[derive(Args)]
 pub(crate) struct Audit {
     /// Only this queue
@@ -57,8 +57,13 @@ fn told((queue, entry): &(Queue, Audited)) -> Value {
 
 fn line(queue: Queue, entry: &Audited) -> String {
     let (at, who) = (output::moment(entry.at()), output::one_line(entry.who()));
-    let messages = output::count(entry.messages(), "message");
-    let chosen = entry.chosen().map_or_else(String::new, |chosen| format!(" ({})", output::one_line(chosen)));
+    let what = match entry.messages() {
+        // A pause or a limit: what was chosen says what it is about.
+        0 => output::one_line(entry.chosen().unwrap_or("the queue")),
+        messages => output::count(messages, "message"),
+    };
+    let chosen = entry.chosen().filter(|_| entry.messages() > 0);
+    let chosen = chosen.map_or_else(String::new, |chosen| format!(" ({})", output::one_line(chosen)));
     let why = entry.why().map_or_else(String::new, |why| format!(": {}", output::one_line(why)));
-    format!("{at}  {who}  {} {messages} of the {queue}{chosen}{why}", entry.act().as_str())
+    format!("{at}  {who}  {} {what} of the {queue}{chosen}{why}", entry.act().as_str())
 }

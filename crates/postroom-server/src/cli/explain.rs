@@ -7,7 +7,7 @@ mod trouble;
 use anyhow::{Result, bail};
 use clap::Args;
 use postroom::clock::{Clock, Timestamp};
-use postroom::operator::Record;
+use postroom::operator::{Record, Rule};
 use postroom::queue::{Place, Queue};
 use serde_json::{Value, json};
 
@@ -52,7 +52,9 @@ impl Explain {
             let is_fetched = record.message().is_ok_and(|message| {
                 fetched.as_ref().is_some_and(|topics| topics.contains(&message.topic, message.destination()))
             });
-            let seen = Seen { is_fetched, ..Seen::of(*queue, id, record).with(last, hold) };
+            let is_meant = |rule: &Rule| rule.scope.place().is_none_or(|about| Some(about) == place.as_ref());
+            let rule = verbs.rules().await?.into_iter().filter(is_meant).max_by_key(|rule| rule.paused.is_some());
+            let seen = Seen { is_fetched, rule, ..Seen::of(*queue, id, record).with(last, hold) };
             let answer = judge::judge(&seen, &around);
             if global.json {
                 output::json(&told(*queue, record, &answer, &around))?;

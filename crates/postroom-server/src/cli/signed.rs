@@ -21,8 +21,13 @@ pub(crate) struct Signed {
 impl Signed {
     /// The operator, with the selection of messages.
     pub(crate) fn operator(&self, chosen: &[(&str, Option<&str>)]) -> Result<Operator> {
+        Ok(self.bare()?.chose(words(chosen))?)
+    }
+
+    /// The operator of something that is not about a selection of messages.
+    pub(crate) fn bare(&self) -> Result<Operator> {
         let by = self.by.clone().or_else(user).unwrap_or_else(|| UNKNOWN.into());
-        let operator = Operator::new(by)?.chose(words(chosen))?;
+        let operator = Operator::new(by)?;
         Ok(match &self.why {
             Some(why) => operator.because(why)?,
             None => operator,

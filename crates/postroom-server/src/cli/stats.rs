@@ -6,7 +6,7 @@ use postroom::operator::QueueStats;
 use postroom::queue::Queue;
 use serde::Serialize;
 
-use super::Global;
+use super::{Global, rules};
 use crate::{duration, open, output};
 
 /// Count the messages of both queues by state
@@ -49,11 +49,15 @@ impl Stats {
         let opened = open::existing(&global.database()?).await?;
         let (outbox, inbox) = (opened.queue(Queue::Outbox), opened.queue(Queue::Inbox));
         let held = [outbox.holds().await?, inbox.holds().await?];
+        let rules = rules::of(&opened, &[Queue::Outbox, Queue::Inbox]).await?;
         let (outbox, inbox) = (outbox.stats().await?, inbox.stats().await?);
         if global.json {
             let (outbox, inbox) = (Counts::from(&outbox), Counts::from(&inbox));
             let held: Vec<_> = held.iter().flatten().map(output::HoldJson::from).collect();
-            return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held }));
+            let rules: Vec<_> = rules.iter().map(|(queue, rule)| rules::told(*queue, rule)).collect();
+            return output::json(
+                &serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held, "rules": rules }),
+            );
         }
         let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
         output::line(format!("{:<7}{}{:>11}  oldest ready", "", titles.concat(), "dismissed"))?;
@@ -61,6 +65,9 @@ impl Stats {
         print("inbox", &inbox)?;
         for hold in held.iter().flatten() {
             output::line(output::waiting(hold))?;
+        }
+        for (queue, rule) in &rules {
+            output::line(output::rule(*queue, rule))?;
         }
         if outbox.dead + outbox.expired + inbox.dead + inbox.expired > 0 {
             eprintln!("`postroom failed` lists dead and expired messages");

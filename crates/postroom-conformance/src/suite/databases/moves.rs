@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use postroom::NewMessage;
 use postroom::postgres::Postgres;
 use postroom::queue::{Queue, Settle, State};
 use sqlx::PgConnection;
@@ -19,6 +20,7 @@ cases! { moves:
     postgres a_settle_keeps_an_answer_that_arrives_meanwhile [];
     postgres two_attempts_that_begin_at_once_are_counted_twice [];
     postgres what_is_redriven_is_not_purged_as_done [];
+    postgres lanes_that_somebody_holds_up_hold_up_no_others [];
 }
 
 /// How long messages are kept.
@@ -112,6 +114,32 @@ async fn what_is_redriven_is_not_purged_as_done(stage: &Stage<Postgres>) -> Verd
         let stats = side.verbs().stats().await?;
         assert_eq!((stats.ready, stats.done), (1, 0), "only what was done is deleted");
         assert_eq!(side.state(middle).await?, State::Ready);
+    }
+    Ok(())
+}
+
+/// More lanes than one look takes notes.
+const LANES: usize = 600;
+
+async fn lanes_that_somebody_holds_up_hold_up_no_others(stage: &Stage<Postgres>) -> Verdict {
+    let (side, table) = (stage.side(Queue::Outbox), stage.table("outbox"));
+    let draft = |at: usize| NewMessage::new("a", "{}").lane(format!("lane-{at}"));
+    stage.outbox.enqueue_many((0..LANES).map(draft)).await?;
+    stage.outbox.enqueue_many((0..LANES).map(draft)).await?;
+    let mut firsts = Vec::new();
+    while firsts.len() < LANES {
+        firsts.extend(side.claim(LANES).await?.into_iter().map(|claimed| claimed.lease));
+    }
+    let mut other = stage.client().await?;
+    other.say(&format!("BEGIN; UPDATE {table}_lane SET place = place WHERE place = 0")).await?;
+    assert_eq!(side.verbs().ack(firsts).await?.applied, LANES as u64);
+    assert_eq!(side.claim(LANES).await?.len(), 0, "all of them are held up");
+    stage.outbox.enqueue(draft(LANES)).await?;
+    let mut claimed = Vec::new();
+    eventually("another lane is not", || async { Ok(side.claim(10).await?.len() == 1) }).await?;
+    other.say("ROLLBACK").await?;
+    while claimed.len() < LANES {
+        claimed.extend(side.claim(LANES).await?);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use postroom::NewMessage;
 use postroom::mysql::MySql;
 use postroom::queue::{Lease, Queue, Settle};
 use sqlx::MySqlConnection;
+use tokio::task::JoinSet;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage, eventually, soon};
@@ -13,6 +14,7 @@ cases! { open_elsewhere:
     mariadb a_duplicate_that_waits_holds_up_nobody_else [];
     mariadb a_lease_is_extended_beside_an_open_ack [];
     mariadb others_are_settled_beside_an_open_ack [];
+    mariadb a_lane_in_an_open_transaction_holds_up_no_message_without_one [];
 }
 
 const ID: &str = "0190a3c0-0000-7000-8000-000000000001";
@@ -69,6 +71,27 @@ async fn a_lease_is_extended_beside_an_open_ack(stage: &Stage<MySql>) -> Verdict
         assert_eq!(extended, [true; 3]);
         other.say("ROLLBACK").await?;
         assert_eq!(side.verbs().ack(leases).await?.applied, 3);
+    }
+    Ok(())
+}
+
+async fn a_lane_in_an_open_transaction_holds_up_no_message_without_one(stage: &Stage<MySql>) -> Verdict {
+    let mut other = stage.client().await?;
+    let table = stage.table("infra_outbox");
+    let laned = || NewMessage::new("a", "{}").lane("order-7");
+    stage.outbox.enqueue(laned()).await?;
+    other.say(&format!("START TRANSACTION; UPDATE {table}_lane SET at = at WHERE lane = ''")).await?;
+    // More of them than are written at the same time.
+    let mut waiting = JoinSet::new();
+    for _ in 0..4 {
+        let outbox = stage.outbox.clone();
+        waiting.spawn(async move { outbox.enqueue(laned()).await });
+    }
+    somebody_waits(stage).await?;
+    assert!(soon("nobody waits", stage.outbox.enqueue(NewMessage::new("a", "{}"))).await??.is_new());
+    other.say("ROLLBACK").await?;
+    while let Some(one) = waiting.join_next().await {
+        assert!(one??.is_new());
     }
     Ok(())
 }

@@ -75,8 +75,8 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     let mut real = World::new(sqlite);
     let mut last = START;
     for (at, op) in ops.iter().enumerate() {
-        // The clock goes back when a jump is confirmed, which is later than the jump. What was enqueued before has later
-        // times than what comes then.
+        // The clock goes back when a jump is confirmed, which is later than the jump. What was enqueued before that has
+        // later times than what comes then.
         let now = clock.now();
         if op.turns_back() || now < last {
             model.look_at_all().await?;

@@ -145,6 +145,9 @@ pub(crate) const MSSQL: Dialect = Dialect {
         audit_list: "SELECT TOP (?1) at, what, messages, who, why, chosen FROM {t}_audit ORDER BY at DESC, act DESC",
         count_to: "{count_up_to} {t}_line{past} WHERE place = N'>' + ?1) AS found",
         count_of: "{count_up_to} {t}_line{past} WHERE place = N'=' + ?1) AS found",
+        // What is locked counts too.
+        count_held_to: "SELECT COUNT_BIG(*) FROM {f} WHERE state = 1 AND {destination} = ?1 AND NOT ({here})",
+        count_held_of: "SELECT COUNT_BIG(*) FROM {f} WHERE state = 1 AND {here} AND topic = ?1",
         count: "SELECT 0, COUNT_BIG(*) FROM {t}_line{past}
              UNION ALL SELECT 1, COUNT_BIG(*) FROM {t}_taken{past} WHERE done_at = 0
              UNION ALL SELECT 2, COUNT_BIG(*) FROM {t}_taken{past} WHERE done_at > 0
@@ -262,7 +265,9 @@ pub(crate) const MSSQL: Dialect = Dialect {
                                WHERE crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
                        OR EXISTS (SELECT 1 FROM {inbox}_taken{past} WHERE done_at = 0 AND until BETWEEN ?5 AND ?1)
                   THEN 1 ELSE 0 END,
-                CASE WHEN {updateability} = N'READ_ONLY' THEN 1 ELSE 0 END",
+                CASE WHEN {updateability} = N'READ_ONLY' THEN 1 ELSE 0 END,
+                CASE WHEN EXISTS (SELECT 1 FROM {outbox}_rules) THEN 1 ELSE 0 END,
+                CASE WHEN EXISTS (SELECT 1 FROM {inbox}_rules) THEN 1 ELSE 0 END",
     ),
 };
 

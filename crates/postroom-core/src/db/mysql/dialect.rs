@@ -226,6 +226,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
         count_of: "SELECT count(*) FROM (
                  SELECT 1 AS one FROM {t}_line WHERE place = concat('=', ?1)
                  UNION ALL SELECT 1 FROM {t}_lane WHERE place = 0 AND route = concat('=', ?1) LIMIT ?2) AS waiting",
+        count_held_to: "SELECT count(*) FROM {t}_taken AS h STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
+             WHERE h.done_at = 0 AND m.destination = ?1",
+        count_held_of: "SELECT count(*) FROM {t}_taken AS h STRAIGHT_JOIN {t} AS m ON m.seq = h.seq
+             WHERE h.done_at = 0 AND {here} AND m.topic = ?1",
         count: "SELECT 0, (SELECT count(*) FROM {t}_line) + (SELECT count(*) FROM {t}_lane WHERE place = 0)
              UNION ALL SELECT 1, count(*) FROM {t}_taken WHERE done_at = 0
              UNION ALL SELECT 2, count(*) FROM {t}_taken WHERE done_at <> 0
@@ -341,7 +345,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ", ",
         may_have_work!("{inbox}", "?3", "?5"),
         ", ",
-        read_only!()
+        read_only!(),
+        ", EXISTS (SELECT 1 FROM {outbox}_rules), EXISTS (SELECT 1 FROM {inbox}_rules)"
     )),
 };
 

@@ -376,7 +376,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
                 (EXISTS (SELECT 1 FROM {inbox}_line WHERE crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
                 OR EXISTS (SELECT 1 FROM {inbox}_lease WHERE until BETWEEN ?5 AND ?1)
                 OR EXISTS (SELECT 1 FROM {inbox}_lane_notes WHERE id > 0))::int, ",
-        read_only!()
+        read_only!(),
+        ", (EXISTS (SELECT 1 FROM {outbox}_rules))::int, (EXISTS (SELECT 1 FROM {inbox}_rules))::int"
     )),
 };
 

@@ -9,6 +9,7 @@ use crate::db::server::{Engine, ServerShared};
 use crate::message::NewMessage;
 use crate::queue::Queue;
 use crate::store::Stored;
+use crate::store::sql::by_lock;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
@@ -65,13 +66,26 @@ impl<E: Engine> ServerShared<E> {
             return self.store(messages).await;
         }
         let (reply, answer) = oneshot::channel();
-        if self.gatherer.join(Caller { messages, reply }) {
-            drop(in_background(send_groups(self.clone())));
+        // What waits for somebody's open transaction, because of its lane, must not hold up others.
+        let has_lane = || messages.iter().any(|message| message.lane.is_some());
+        let which = usize::from(self.verbs.inserts_wait_for_lanes() && has_lane());
+        if self.gatherers[which].join(Caller { messages, reply }) {
+            drop(in_background(send_groups(self.clone(), which)));
         }
         answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the runtime is shutting down"))?
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        if !self.verbs.inserts_wait_for_lanes() || messages.iter().all(|message| message.lane.is_none()) {
+            return self.store_as_they_are(messages).await;
+        }
+        let (messages, places) = by_lock(messages);
+        let mut stored: Vec<_> = places.into_iter().zip(self.store_as_they_are(messages).await?).collect();
+        stored.sort_unstable_by_key(|(place, _)| *place);
+        Ok(stored.into_iter().map(|(_, stored)| stored).collect())
+    }
+
+    async fn store_as_they_are(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
         let stored = self.write_autocommit(
             messages,
             |verbs, link, messages, now| Box::pin(verbs.autocommit_enqueue(link, messages, now)),
@@ -84,8 +98,8 @@ impl<E: Engine> ServerShared<E> {
     }
 }
 
-async fn send_groups<E: Engine>(core: Arc<ServerShared<E>>) {
-    while let Some(callers) = core.gatherer.next() {
+async fn send_groups<E: Engine>(core: Arc<ServerShared<E>>, which: usize) {
+    while let Some(callers) = core.gatherers[which].next() {
         let messages = callers.iter().flat_map(|caller| caller.messages.clone()).collect();
         match core.store(messages).await {
             Ok(stored) => {

@@ -44,7 +44,8 @@ pub(crate) struct ServerShared<E: Engine> {
     /// How long this machine's clock stands in for the server's clock before the server is asked again.
     pub(super) hear_again_after: Duration,
     pub(crate) ack_outside: bool,
-    pub(super) gatherer: Gatherer,
+    /// One for messages with a lane, where these wait for other transactions.
+    pub(super) gatherers: [Gatherer; 2],
     pub(super) outage: Outage,
     pub(crate) wakes: [Wake; 2],
     signal: E::Signal,
@@ -106,7 +107,7 @@ impl<E: Engine> ServerStore<E> {
             statements_alone: settings.statements_alone,
             hear_again_after: settings.hear_again_after,
             ack_outside: settings.ack_outside,
-            gatherer: Gatherer::default(),
+            gatherers: Default::default(),
             outage: Outage::default(),
             wakes,
             signal,

@@ -171,6 +171,7 @@ impl Group<'_> {
         if !self.conn.is_autocommit() {
             let _ = self.conn.execute_batch("ROLLBACK");
         }
+        self.shared.stores().iter().for_each(|store| store.rolled_back());
     }
 }
 

@@ -66,6 +66,10 @@ impl OnFile for SqliteShared {
         self.outage.note(self.clock.now());
     }
 
+    fn rolled_back(&self) {
+        self.verbs.forget_claims();
+    }
+
     fn check_schema(&self, conn: &Connection) -> Result<()> {
         self.verbs.check_schema(schema_version(conn, &self.verbs)?)
     }
@@ -73,6 +77,7 @@ impl OnFile for SqliteShared {
     /// Closes the readers. Those in use are closed when their query is answered.
     fn leave_readers(&self) {
         self.readers.leave();
+        self.verbs.forget_claims();
         if let Some(watched) = &self.watched {
             watched.let_go();
         }

@@ -36,6 +36,9 @@ pub(crate) trait OnFile: Send + Sync {
     /// Called when the database was unreachable just now.
     fn note_outage(&self);
 
+    /// Called when a transaction of the writer was rolled back.
+    fn rolled_back(&self);
+
     /// Whether the store can work with the tables of a file that replaced its own.
     fn check_schema(&self, conn: &Connection) -> Result<()>;
 

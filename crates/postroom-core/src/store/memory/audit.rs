@@ -14,13 +14,16 @@ impl Table {
             Operation::Cancel(id) => self.cancel(*id, now),
             Operation::Expire(limit) => self.expire(*limit, early),
             Operation::Purge(retention, limit) => self.purge(State::Done, early.minus(*retention), *limit),
+            Operation::Pause(scope, operator) => self.pause(scope, operator, now),
+            Operation::Resume(scope, _) => self.resume(scope),
+            Operation::Limit(scope, limit, _) => self.limit(scope, *limit, now),
         };
         let Some(act) = change.act() else { return changed };
-        let id = deed.id;
+        let (id, messages) = (deed.id, act.messages(changed));
         match self.audit.iter_mut().find(|(known, entry)| *known == id && entry.act == act) {
             _ if changed == 0 => {}
-            Some((_, entry)) => entry.messages += changed,
-            None => self.audit.push((id, Audited { at: now, act, messages: changed, operator: deed.operator })),
+            Some((_, entry)) => entry.messages += messages,
+            None => self.audit.push((id, Audited { at: now, act, messages, operator: deed.operator })),
         }
         changed
     }

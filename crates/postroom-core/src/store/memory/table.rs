@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
-use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Reaped, Settle, State, Verb, Work};
+use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Reaped, Ruled, Settle, State, Verb, Work};
 use crate::store::{Audited, FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
 use crate::support::clock::{Doubt, Timestamp};
 
@@ -24,6 +24,8 @@ pub(super) struct Table {
     last_in_lane: i64,
     /// Whether a message with a lane has ever come.
     pub(super) has_lanes: bool,
+    /// Pauses and limits, by kind and name.
+    pub(super) rules: BTreeMap<(&'static str, String), super::rules::Kept>,
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,
     last_seq: i64,
@@ -139,23 +141,43 @@ impl Table {
     }
 
     pub(super) fn claim(&mut self, request: &ClaimRequest, holding: &Holding, now: Timestamp, doubt: Doubt) -> Claims {
+        let Ruled { request: within, limited } = self.ruled(request);
+        let Some(within) = within else { return Claims::default() };
         let mut reaped = self.reap(request.batch, holding, doubt.early(now));
         reaped.expired += self.expire(request.batch, doubt.early(now));
         self.order_lanes();
+        let until = doubt.late(now).plus(request.lease);
+        let mut claimed = self.claim_some(&within, until, now);
+        let mut next_at = self.next_at(&within);
+        let rest = ClaimRequest { batch: request.batch - claimed.len(), ..request.clone() };
+        let again_at = self.within_limits(&rest, &limited, now, |table, part| {
+            let taken = table.claim_some(&part, until, now);
+            next_at = [next_at, table.next_at(&part)].into_iter().flatten().min();
+            let count = taken.len();
+            claimed.extend(taken);
+            count
+        });
+        let next_at = [next_at, again_at].into_iter().flatten().min().filter(|_| claimed.is_empty());
+        Claims { claimed, next_at, reaped }
+    }
+
+    fn claim_some(&mut self, request: &ClaimRequest, until: Timestamp, now: Timestamp) -> Vec<Claimed> {
         let in_line = self.in_line(now, request);
         let sizes =
             in_line.iter().map(|seq| self.rows[seq].message.as_ref().map_or(0, |held| held.payload.len() as u64));
         let fitting = request.budget.fitting(sizes);
         let chosen = in_line.into_iter().take(fitting).collect::<Vec<_>>();
-        let until = doubt.late(now).plus(request.lease);
-        let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
+        chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect()
+    }
+
+    /// Returns when something of a claim is due, or a lease ends.
+    fn next_at(&self, request: &ClaimRequest) -> Option<Timestamp> {
         let turns = self.turns();
         let awaits = |record: &&Record| {
             record.state() == State::Leased || (is_among(record, request) && Self::has_turn(record, &turns))
         };
         let awaited = self.rows.values().filter(awaits);
-        let next_at = awaited.filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
-        Claims { claimed, next_at, reaped }
+        awaited.filter_map(Record::visible_at).min()
     }
 
     fn in_line(&self, now: Timestamp, request: &ClaimRequest) -> Vec<i64> {

@@ -31,9 +31,12 @@ impl SqlVerbs {
             Operation::Purge(retention, limit) => {
                 self.purge(session, queue, State::Done, now.minus(*retention), *limit).await?
             }
+            Operation::Pause(scope, operator) => self.pause(session, queue, scope, operator, now).await?,
+            Operation::Resume(scope, _) => self.resume(session, queue, scope).await?,
+            Operation::Limit(scope, limit, _) => self.limit(session, queue, scope, limit, now).await?,
         };
         if let Some(act) = change.act().filter(|_| changed > 0) {
-            self.note(session, queue, (act, changed), deed, now).await?;
+            self.note(session, queue, (act, act.messages(changed)), deed, now).await?;
         }
         Ok(changed)
     }

@@ -9,7 +9,7 @@ use super::rows::{self, int, read_claimed, row_count, time, uuid};
 use super::scan_start::{BEGINNING, Position, Span};
 use super::topic_scan_start::Look;
 use super::{Session, SqlVerbs};
-use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped};
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, Ruled};
 use crate::sql::plans::{Claim, Lines};
 use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Value};
@@ -42,7 +42,21 @@ impl SqlVerbs {
                 return Ok(Claims { claimed, next_at: None, reaped: Reaped::default() });
             }
         }
-        self.look_at_lanes(session, queue, now, Inside::Transaction).await?;
+        self.look_at_lanes(session, queue, now, (Inside::Transaction, request.batch)).await?;
+        let Ruled { request: within, limited } = self.ruled(session, queue, request).await?;
+        let Some(within) = within else { return Ok(Claims::default()) };
+        let claims = self.claim_ruled(session, queue, &within, now, looked).await?;
+        self.claim_limited(session, queue, (request, &limited), claims, now).await
+    }
+
+    async fn claim_ruled(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        looked: Option<Looked>,
+    ) -> Result<Claims> {
         let mut looked = match looked.filter(|_| !session.in_doubt()) {
             Some(looked) => looked,
             None => self.look(session, queue, now).await?,
@@ -52,7 +66,7 @@ impl SqlVerbs {
         let reaped = self.reap_and_expire(session, queue, request.batch, now, is_wrong).await?;
         if reaped.total() > 0 {
             // What has ended may have let others of its lane pass.
-            self.look_at_lanes(session, queue, now, Inside::Transaction).await?;
+            self.look_at_lanes(session, queue, now, (Inside::Transaction, request.batch)).await?;
             looked = self.look(session, queue, now).await?;
         }
         if request.is_special() {

@@ -4,8 +4,8 @@
 //!
 //! A claim of some topics skips the messages of others. The front stays before the first of them. What the claim takes
 //! behind it is marked as looked at. Where the next claim of the same topics goes on is remembered for a while, so that
-//! it does not skip the same messages again. A claim may be rolled back after that: the last message that it marked is
-//! the witness that it was not.
+//! it does not skip the same messages again. When a transaction is rolled back, that is forgotten. Another process may
+//! have put an older file in place: the last message that a claim marked is the witness that it was not.
 //!
 //! Messages of lanes are never skipped. The first one of a lane has the turn there: it is taken, or put into the line.
 //! Those behind it wait in the lane, and have their turn when it leaves.
@@ -18,7 +18,7 @@ use super::claim::{Taken, line_of};
 use super::rows::{self, int, number, read_claimed, time, uuid};
 use super::{Session, SqlVerbs};
 use crate::message::OwnerToken;
-use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Topics};
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Ruled, Topics};
 use crate::sql::Row;
 use crate::sql::columns::{claimed, message};
 use crate::sql::plans::{Front, Lines};
@@ -54,6 +54,11 @@ impl Skipped {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = topics.and_then(|topics| known.get(&(queue, topics.clone())).copied());
         known.filter(|onward| onward.since.elapsed() < REMEMBERED)
+    }
+
+    /// Forgets everything: a claim was rolled back, or the file is another one.
+    pub(super) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn remember(&self, queue: Queue, topics: &Topics, onward: Onward) {
@@ -137,12 +142,15 @@ impl SqlVerbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Claims> {
+        let Ruled { request: within, limited } = self.ruled(session, queue, request).await?;
+        let Some(within) = within else { return Ok(Claims::default()) };
         let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
-        let taken = self.claim_in_line(session, queue, request, now, now.into()).await?;
+        let taken = self.claim_in_line(session, queue, &within, now, now.into()).await?;
         if taken.claimed.is_empty() && taken.rest <= now {
             return Ok(Claims { claimed: Vec::new(), next_at: Some(now), reaped });
         }
-        self.or_when(session, queue, request, (taken, now), reaped).await
+        let claims = self.or_when(session, queue, &within, (taken, now), reaped).await?;
+        self.claim_limited(session, queue, (request, &limited), claims, now).await
     }
 
     pub(super) async fn claim_front(

@@ -1,6 +1,6 @@
 //! Held places, and the messages that wait for them.
 
-use super::rows::{int, row_count, text, uuid};
+use super::rows::{int, text, uuid};
 use super::{Session, SqlVerbs};
 use crate::message::error_text;
 use crate::queue::{Cause, Place, Queue};
@@ -44,13 +44,7 @@ impl SqlVerbs {
         let found = session.query(&statements.hold_list.with(Vec::new()), read).await?;
         let mut holds = Hold::merged(found.into_iter().flatten().collect(), now);
         for hold in &mut holds {
-            let count = match hold.place {
-                Place::Service(_) => &statements.count_to,
-                Place::Topic(_) => &statements.count_of,
-            };
-            let count = count.with(vec![text(Some(hold.place.name())), int(row_count(WAITING_COUNTED))]);
-            let waiting = session.query(&count, |row| row.int(0)).await?.into_iter().flatten().next();
-            hold.waiting = waiting.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0);
+            hold.waiting = self.count_waiting_for(session, queue, &hold.place, WAITING_COUNTED).await?;
         }
         Ok(holds)
     }

@@ -9,7 +9,7 @@ use super::lanes::Inside;
 use super::rows::{self, int, moment, read_claimed};
 use super::scan_start::{Lines, Look};
 use super::{Session, SqlVerbs};
-use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
+use crate::queue::{ClaimRequest, Claims, Queue, Reaped, Ruled};
 use crate::sql::Row;
 use crate::sql::columns::{looked, message};
 use crate::sql::plans::Claim;
@@ -149,22 +149,28 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<Option<Claims>> {
         let queue = asked.queue;
-        self.look_at_lanes(session, queue, now, Inside::Nothing).await?;
-        let claims = self.claim_without_lanes(session, asked, now).await?;
+        self.look_at_lanes(session, queue, now, (Inside::Nothing, asked.request.batch)).await?;
+        let Ruled { request, limited } = self.ruled(session, queue, &asked.request).await?;
+        if !limited.is_empty() {
+            return Ok(None);
+        }
+        let Some(request) = request else { return Ok(Some(Claims::default())) };
+        let claims = self.claim_without_lanes(session, asked, &request, now).await?;
         if !self.expected.were_seen(queue) || claims.as_ref().is_none_or(|claims| !claims.claimed.is_empty()) {
             return Ok(claims);
         }
-        self.look_at_lanes(session, queue, now, Inside::Nothing).await?;
-        self.claim_without_lanes(session, asked, now).await
+        self.look_at_lanes(session, queue, now, (Inside::Nothing, asked.request.batch)).await?;
+        self.claim_without_lanes(session, asked, &request, now).await
     }
 
     async fn claim_without_lanes(
         &self,
         session: &mut impl Session,
         asked: &Asked,
+        request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Option<Claims>> {
-        let (queue, request) = (asked.queue, &asked.request);
+        let queue = asked.queue;
         let take = self.statements.of(queue).claims_at_once();
         let claims_first = take.is_some() && !asked.looks_first;
         if request.suspects {
@@ -237,11 +243,14 @@ impl SqlVerbs {
         let values = [now, outbox.ready, inbox.ready, outbox.leased, inbox.leased].map(|at| int(at.as_micros()));
         let read = |row: &dyn Row| {
             let is_on = |column| row.int(column).map(|value| value == Some(1));
-            Ok(([is_on(0)?, is_on(1)?], is_on(2)?))
+            Ok(([is_on(0)?, is_on(1)?], is_on(2)?, [is_on(3)?, is_on(4)?]))
         };
         let Some(poll) = &self.statements.idle_poll else { return Ok(([true; 2], false)) };
         let found = session.query(&poll.with(values.to_vec()), read).await?.pop();
-        let (may_have_work, is_read_only) = found.unwrap_or_default();
+        let (may_have_work, is_read_only, has_rules) = found.unwrap_or_default();
+        for (queue, is_any) in [Queue::Outbox, Queue::Inbox].into_iter().zip(has_rules) {
+            self.known_rules.polled(queue, is_any);
+        }
         for ((queue, begin), has_work) in [Queue::Outbox, Queue::Inbox].into_iter().zip(begins).zip(may_have_work) {
             // The poll finds that there is something, but not where. The claim that follows finds out.
             if has_work {

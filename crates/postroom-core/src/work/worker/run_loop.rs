@@ -16,7 +16,7 @@ use crate::mailbox::work_queue::WorkQueue;
 use crate::message::OwnerToken;
 use crate::queue::Terms;
 use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
-use crate::store::{BoxFuture, Wake, WakeListener};
+use crate::store::{BoxFuture, WakeListener};
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
@@ -285,13 +285,13 @@ impl Loop {
         self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));
         let held = self.flights.released(ended);
         // When a message leaves its lane, the next one has its turn.
-        let next_in_lane = has_lane.then(|| self.queue.wake().clone());
+        let next_in_lane = has_lane.then(|| self.queue.clone());
         if !settles.is_empty() || has_lane {
             let settling = settle(self.queue.clone(), settles, self.options.clone());
             self.settling.push(Box::pin(async move {
                 let _held = held;
                 settling.await;
-                next_in_lane.iter().for_each(Wake::ring);
+                next_in_lane.iter().for_each(WorkQueue::lanes_settled);
             }));
         }
     }

@@ -1,13 +1,14 @@
 //! The overview: both queues, the charts, and the state of the destinations.
 
 use axum::extract::{Extension, State};
-use postroom::operator::{Hold, QueueStats};
+use postroom::operator::{Hold, QueueStats, Rule};
 use postroom::queue::Queue;
 use postroom::worker::PlaceState;
 
 use tokio::time::Instant;
 
 use super::html::Html;
+use crate::admin::look::rules;
 use crate::admin::problem::Refusal;
 use crate::admin::{Desk, Rights, Scope};
 use crate::{duration, output};
@@ -15,8 +16,9 @@ use crate::{duration, output};
 pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>) -> Result<Html, Refusal> {
     let asked_at = Instant::now();
     let (outbox, inbox) = (desk.0.outbox.queue(), desk.0.inbox.queue());
-    let (outbox, inbox, held_out, held_in) =
-        tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds())?;
+    let queues = [outbox, inbox];
+    let (outbox, inbox, held_out, held_in, rules) =
+        tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds(), rules(&queues))?;
     let took = asked_at.elapsed().as_millis();
     let mut html = Html::default();
     html.add("<h1>Overview</h1><p class=\"quiet\">Store <b>{}</b>", &[&desk.0.page.store]);
@@ -25,6 +27,7 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     if !rights.may(Scope::Operate) {
         html.add("<p class=\"note\">This token can only read, because it lacks the scope <b>operate</b>.</p>", &[]);
     }
+    html.append(&ruled(&rules));
     html.append(&holds(&[held_out, held_in].concat()));
     for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
         html.append(&section(queue, stats, rights.may(Scope::Operate)));
@@ -87,6 +90,27 @@ fn chart(queue: &'static str, kind: &'static str, title: &'static str, lines: [&
     html.add("<p class=\"scale quiet\"><span data-top>no data yet</span><span data-span></span></p></figure>", &[]);
     html
 }
+
+/// What operators paused or limited.
+fn ruled(rules: &[(Queue, Rule)]) -> Html {
+    let mut html = Html::default();
+    if rules.is_empty() {
+        return html;
+    }
+    html.add("<section class=\"held\" aria-labelledby=\"rules-title\"><header><h2 id=\"rules-title\">", &[]);
+    html.add("Pauses and limits</h2><p class=\"quiet\">{}</p></header><ul>", &[&RULED]);
+    for (queue, rule) in rules {
+        html.add("<li data-rule=\"{}\">{}", &[&rule.scope.name(), &output::rule(*queue, rule)]);
+        if rule.paused.is_some() {
+            html.add(" <span class=\"badge bad\">paused</span>", &[]);
+        }
+        html.add("</li>", &[]);
+    }
+    html.add("</ul></section>", &[]);
+    html
+}
+
+const RULED: &str = "Operators set these. postroom resume and postroom limit --none remove them.";
 
 /// The open circuit breakers, and the messages they hold.
 fn holds(holds: &[Hold]) -> Html {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postroom::clock::Timestamp;
 use postroom::message::OwnerToken;
-use postroom::operator::{Hold, Record};
+use postroom::operator::{Hold, Record, Rule};
 use postroom::queue::{CRASHES_MAX, Cause, Queue, State};
 
 use super::answer::Answer;
@@ -51,6 +51,8 @@ pub(super) struct Seen {
     pub(super) cause: Option<Cause>,
     /// The open circuit breaker of its place, if any.
     pub(super) hold: Option<Hold>,
+    /// The pause or the limit of its place, or of the queue.
+    pub(super) rule: Option<Rule>,
     /// Who dismissed it, and why.
     pub(super) dismissal: Option<(String, String)>,
     /// Services fetch its topic, so no worker claims it.
@@ -128,6 +130,7 @@ impl Seen {
             has_response: record.response().is_some(),
             cause: None,
             hold: None,
+            rule: None,
             dismissal: record
                 .dismissal()
                 .map(|told| (told.who().to_owned(), output::one_line(told.why().unwrap_or_default()))),
@@ -174,6 +177,9 @@ pub(super) fn judge(seen: &Seen, around: &Around) -> Answer {
         State::Dismissed => dismissed(seen, around),
         State::Leased => leased(seen, around),
         State::Ready if seen.expires_at.is_some_and(|at| at <= around.now) => past_its_time(seen, around),
+        State::Ready if seen.rule.as_ref().is_some_and(|rule| rule.paused.is_some()) => {
+            seen.rule.as_ref().map_or_else(|| in_line(seen, around), |rule| paused(rule, seen))
+        }
         State::Ready if seen.hold.is_some() => {
             seen.hold.as_ref().map_or_else(|| in_line(seen, around), |hold| held(hold, seen, around))
         }
@@ -298,6 +304,21 @@ fn held(hold: &Hold, seen: &Seen, around: &Around) -> Answer {
         .since(Some(hold.since))
         .next_at(Some(hold.tried_at), next)
         .advice(Trouble::of(hold.cause).advice(&seen.topic, &party))
+}
+
+/// An operator paused it.
+fn paused(rule: &Rule, seen: &Seen) -> Answer {
+    let which = match (rule.scope.kind(), rule.scope.name()) {
+        ("topic", name) => format!("--topic {name}"),
+        ("service", name) => format!("--destination {name}"),
+        _ => format!("--all --queue {}", seen.queue),
+    };
+    let is = output::rule(seen.queue, rule);
+    let is = is.split_once("; ").map_or(is.as_str(), |(is, _)| is);
+    Answer::new("paused", format!("{}{}.", is[..1].to_uppercase(), &is[1..]))
+        .since(rule.paused.as_ref().map(|pause| pause.since))
+        .next("It waits until an operator resumes it, and spends no attempt.")
+        .advice(format!("If the reason is gone: `postroom resume {which}`."))
 }
 
 /// Ready and due.

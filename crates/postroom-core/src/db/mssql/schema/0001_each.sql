@@ -138,9 +138,9 @@ CREATE TABLE {t}_lane_notes (
 );
 GO
 
--- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
-IF OBJECT_ID(N'{t}_lane_rules', N'U') IS NULL
-CREATE TABLE {t}_lane_rules (
+-- What an operator set. kind: queue; topic or service, for its messages; lane; lanes, for those of a topic
+IF OBJECT_ID(N'{t}_rules', N'U') IS NULL
+CREATE TABLE {t}_rules (
     kind       nvarchar(16)  COLLATE Latin1_General_100_BIN2 NOT NULL,
     name       nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
     places     int           NULL, -- how many at once
@@ -150,17 +150,17 @@ CREATE TABLE {t}_lane_rules (
     paused_at  bigint        NULL,
     paused_by  nvarchar(510) NULL,
     paused_why nvarchar(max) NULL,
-    CONSTRAINT {n}_lane_rules_for PRIMARY KEY NONCLUSTERED (kind, name)
+    CONSTRAINT {n}_rules_for PRIMARY KEY NONCLUSTERED (kind, name)
 );
 GO
 
 -- When the next message of a place with a rate may start.
-IF OBJECT_ID(N'{t}_lane_rates', N'U') IS NULL
-CREATE TABLE {t}_lane_rates (
+IF OBJECT_ID(N'{t}_rates', N'U') IS NULL
+CREATE TABLE {t}_rates (
     kind nvarchar(16)  COLLATE Latin1_General_100_BIN2 NOT NULL,
     name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
     tat  bigint        NOT NULL,
-    CONSTRAINT {n}_lane_rates_for PRIMARY KEY NONCLUSTERED (kind, name)
+    CONSTRAINT {n}_rates_for PRIMARY KEY NONCLUSTERED (kind, name)
 );
 GO
 

@@ -122,8 +122,8 @@ CREATE TABLE IF NOT EXISTS {t}_lane_notes (
     past BIGINT -- nothing is left in the lane below this number; null: nobody knows
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
-CREATE TABLE IF NOT EXISTS {t}_lane_rules (
+-- What an operator set. kind: queue; topic or service, for its messages; lane; lanes, for those of a topic
+CREATE TABLE IF NOT EXISTS {t}_rules (
     kind       VARCHAR(16)     NOT NULL,
     name       VARBINARY(1020) NOT NULL,
     places     INT,     -- how many at once
@@ -137,7 +137,7 @@ CREATE TABLE IF NOT EXISTS {t}_lane_rules (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- When the next message of a place with a rate may start.
-CREATE TABLE IF NOT EXISTS {t}_lane_rates (
+CREATE TABLE IF NOT EXISTS {t}_rates (
     kind VARCHAR(16)     NOT NULL,
     name VARBINARY(1020) NOT NULL,
     tat  BIGINT          NOT NULL,

@@ -88,7 +88,7 @@ looking: BEGIN
         SELECT 0, 0, 0, 0, NULL, 0;
         LEAVE looking;
     END IF;
-    SELECT EXISTS (SELECT 1 FROM {t}_lane_rules WHERE kind IN ('lane', 'topic')) INTO v_has_rules;
+    SELECT EXISTS (SELECT 1 FROM {t}_rules WHERE kind IN ('lane', 'lanes')) INTO v_has_rules;
     OPEN v_work;
     each_work: LOOP
         SET v_is_over = FALSE;
@@ -121,13 +121,13 @@ looking: BEGIN
             SET v_topic = NULL;
             SELECT CAST(m.topic AS BINARY) INTO v_topic FROM {t}_lane AS w STRAIGHT_JOIN {t} AS m ON m.seq = w.seq
             WHERE w.lane = v_lane AND w.no >= COALESCE(v_past, 0) ORDER BY w.no LIMIT 1;
-            SELECT COALESCE(MAX(IF(kind = 'lane', places, NULL)), MAX(IF(kind = 'topic', places, NULL)), 1),
-                   COALESCE(MAX(IF(kind = 'lane', on_dead, NULL)), MAX(IF(kind = 'topic', on_dead, NULL)), 0),
-                   COALESCE(MAX(IF(kind = 'lane', every, NULL)), MAX(IF(kind = 'topic', every, NULL))),
-                   COALESCE(MAX(IF(kind = 'lane', burst, NULL)), MAX(IF(kind = 'topic', burst, NULL)), 1),
+            SELECT COALESCE(MAX(IF(kind = 'lane', places, NULL)), MAX(IF(kind = 'lanes', places, NULL)), 1),
+                   COALESCE(MAX(IF(kind = 'lane', on_dead, NULL)), MAX(IF(kind = 'lanes', on_dead, NULL)), 0),
+                   COALESCE(MAX(IF(kind = 'lane', every, NULL)), MAX(IF(kind = 'lanes', every, NULL))),
+                   COALESCE(MAX(IF(kind = 'lane', burst, NULL)), MAX(IF(kind = 'lanes', burst, NULL)), 1),
                    COALESCE(MAX(paused_at IS NOT NULL), 0)
-            INTO v_places, v_on_dead, v_every, v_burst, v_paused FROM {t}_lane_rules
-            WHERE kind = 'lane' AND name = v_lane OR kind = 'topic' AND name = v_topic;
+            INTO v_places, v_on_dead, v_every, v_burst, v_paused FROM {t}_rules
+            WHERE kind = 'lane' AND name = v_lane OR kind = 'lanes' AND name = v_topic;
         END IF;
         SET v_live = 0, v_floor = NULL, v_next = COALESCE(v_past, 0);
         IF v_came IS NOT NULL AND v_places > 0 THEN
@@ -164,9 +164,9 @@ looking: BEGIN
                 END IF;
                 SET v_floor = COALESCE(v_floor, v_no), v_stood = v_at, v_crashes = 0, v_claims = 0;
                 IF v_every IS NOT NULL THEN
-                    INSERT INTO {t}_lane_rates (kind, name, tat) VALUES ('lane', v_lane, p_now + v_every)
+                    INSERT INTO {t}_rates (kind, name, tat) VALUES ('lane', v_lane, p_now + v_every)
                     ON DUPLICATE KEY UPDATE tat = GREATEST(tat, p_now) + v_every;
-                    SELECT tat INTO v_tat FROM {t}_lane_rates WHERE kind = 'lane' AND name = v_lane;
+                    SELECT tat INTO v_tat FROM {t}_rates WHERE kind = 'lane' AND name = v_lane;
                     SET v_tat = v_tat - v_every * v_burst;
                     SET v_at = IF(v_tat > p_now, GREATEST(v_at, v_tat), v_at);
                 END IF;

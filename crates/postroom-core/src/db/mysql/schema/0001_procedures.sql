@@ -157,8 +157,13 @@ BEGIN
         ELSEIF v_place IS NULL AND v_lane IS NOT NULL AND p_state = 0 THEN
             -- It comes again, so it is the last of its lane.
             CALL {t}_lane_again(p_seq, v_lane, p_visible_at, p_expires_at);
-        ELSEIF p_state IN (0, 1) AND v_place IN (0, 2, 3) THEN
-            -- It was dead and nobody passed it, so it keeps its number. Or it is handled out of turn.
+        ELSEIF p_state = 0 AND v_place > 1 THEN
+            -- It was dead and nobody passed it, so it keeps its number. Its turn is decided by a look.
+            UPDATE {t}_lane SET place = 0, at = p_visible_at, expires_at = p_expires_at WHERE seq = p_seq;
+            INSERT INTO {t}_lane_notes (lane) VALUES (v_lane);
+            SET v_place = 0;
+        ELSEIF p_state = 1 AND v_place IN (0, 2, 3) THEN
+            -- It is handled out of turn.
             UPDATE {t}_lane SET place = 1, expires_at = NULL WHERE seq = p_seq;
             INSERT INTO {t}_lane_notes (lane) VALUES (v_lane);
         ELSEIF p_state = 3 AND p_was = 1 AND p_claims = p_claim_no AND v_place IN (1, 2, 3) THEN

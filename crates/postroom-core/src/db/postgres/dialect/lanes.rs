@@ -8,7 +8,8 @@
 // unless they block. If one died and only the newest is wanted, all are read.
 // `becomes`: its new place; -1 leaves the lane.
 // A row is locked by its place in the table. If somebody changed it meanwhile, what is locked is elsewhere, and
-// that counts as not had. All of a lane is done or nothing.
+// that counts as not had. All of a lane is done or nothing. What was missed gets a new note, behind those of other
+// lanes: otherwise lanes that somebody holds up would hold up all others.
 pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
          SELECT ctid AS at, id, lane, past FROM {t}_lane_notes
          ORDER BY id LIMIT ?2::bigint FOR UPDATE SKIP LOCKED
@@ -16,16 +17,16 @@ pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
          SELECT n.lane, n.start, coalesce(r.places, g.places, 1) AS places,
              coalesce(r.on_dead, g.on_dead, 0) AS on_dead, coalesce(r.every, g.every) AS every,
              CASE WHEN r.every IS NULL THEN coalesce(g.burst, 1) ELSE coalesce(r.burst, 1) END AS burst,
-             CASE WHEN r.every IS NULL THEN 'topic' ELSE 'lane' END AS rate_kind,
+             CASE WHEN r.every IS NULL THEN 'lanes' ELSE 'lane' END AS rate_kind,
              CASE WHEN r.every IS NULL THEN f.topic ELSE n.lane END AS rate_name
          FROM (SELECT lane, coalesce(max(past), 0) AS start FROM mine GROUP BY lane) AS n
              CROSS JOIN LATERAL (SELECT l.seq FROM {t}_lane AS l WHERE l.lane = n.lane AND l.no >= n.start
                                  ORDER BY l.no LIMIT 1) AS first
              LEFT JOIN LATERAL (SELECT x.topic FROM {t} AS x WHERE x.seq = first.seq OFFSET 0) AS f ON true
-             LEFT JOIN LATERAL (SELECT * FROM {t}_lane_rules AS x
+             LEFT JOIN LATERAL (SELECT * FROM {t}_rules AS x
                                 WHERE x.kind = 'lane' AND x.name = n.lane OFFSET 0) AS r ON true
-             LEFT JOIN LATERAL (SELECT * FROM {t}_lane_rules AS x
-                                WHERE x.kind = 'topic' AND x.name = f.topic OFFSET 0) AS g ON true
+             LEFT JOIN LATERAL (SELECT * FROM {t}_rules AS x
+                                WHERE x.kind = 'lanes' AND x.name = f.topic OFFSET 0) AS g ON true
          WHERE r.paused_at IS NULL AND g.paused_at IS NULL
      ), bounded AS MATERIALIZED (
          SELECT r.*, coalesce((
@@ -83,7 +84,7 @@ pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
          ON CONFLICT (seq) DO UPDATE SET state = excluded.state, at = excluded.at, visible_at = NULL,
              dismissed_by = excluded.dismissed_by, dismissed_why = excluded.dismissed_why
      ), paced AS (
-         INSERT INTO {t}_lane_rates AS x (kind, name, tat)
+         INSERT INTO {t}_rates AS x (kind, name, tat)
          SELECT rate_kind, rate_name, ?1::bigint + max(every) * count(*)
          FROM asked WHERE is_had AND becomes = 1 AND every > 0 GROUP BY rate_kind, rate_name ORDER BY 1, 2
          ON CONFLICT (kind, name) DO UPDATE
@@ -109,8 +110,10 @@ pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
          SELECT seq, visible_at, expires_at FROM timed WHERE visible_at <> due
          ON CONFLICT (seq) DO UPDATE SET visible_at = excluded.visible_at
      ), gone AS (
-         DELETE FROM {t}_lane_notes WHERE ctid = ANY (ARRAY(
-             SELECT mine.at FROM mine WHERE mine.lane <> ALL (ARRAY(SELECT missed.lane FROM missed))))
+         DELETE FROM {t}_lane_notes WHERE ctid = ANY (ARRAY(SELECT mine.at FROM mine))
+     ), again AS (
+         INSERT INTO {t}_lane_notes (past, lane)
+         SELECT max(mine.past), mine.lane FROM mine JOIN missed ON missed.lane = mine.lane GROUP BY mine.lane
      )
      SELECT (SELECT count(*) FROM mine), (SELECT count(*) FROM timed), (SELECT count(*) FROM missed),
          ((SELECT count(*) FROM mine) >= ?2::bigint)::int::bigint, (SELECT min(visible_at) FROM timed)";

@@ -124,10 +124,10 @@ CREATE TABLE IF NOT EXISTS {t}_lane_notes (
     lane       text   NOT NULL COLLATE "C"
 ) WITH ({hot});
 
--- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
+-- What an operator set. kind: queue; topic or service, for its messages; lane; lanes, for those of a topic
 -- A lane without a rule of its own has that of the topic of its first message. Whoever changes a rule writes a note
 -- for its lanes afterwards.
-CREATE TABLE IF NOT EXISTS {t}_lane_rules (
+CREATE TABLE IF NOT EXISTS {t}_rules (
     kind       text     NOT NULL COLLATE "C",
     name       text     NOT NULL COLLATE "C",
     places     integer,  -- how many at once
@@ -141,7 +141,7 @@ CREATE TABLE IF NOT EXISTS {t}_lane_rules (
 );
 
 -- When the next message of a place with a rate may start.
-CREATE TABLE IF NOT EXISTS {t}_lane_rates (
+CREATE TABLE IF NOT EXISTS {t}_rates (
     kind text   NOT NULL COLLATE "C",
     name text   NOT NULL COLLATE "C",
     tat  bigint NOT NULL,

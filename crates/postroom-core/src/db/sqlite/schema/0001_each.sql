@@ -112,8 +112,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS {t}_lane_order ON {t}_lane (lane, no);
 CREATE INDEX IF NOT EXISTS {t}_lane_waiting ON {t}_lane (at) WHERE place = 0;
 CREATE INDEX IF NOT EXISTS {t}_lane_expiring ON {t}_lane (expires_at) WHERE expires_at IS NOT NULL;
 
--- What was set for a lane, topic, destination or tenant. kind: lane, topic, service, tenant
-CREATE TABLE IF NOT EXISTS {t}_lane_rules (
+-- What an operator set. kind: queue; topic or service, for its messages; lane; lanes, for those of a topic
+CREATE TABLE IF NOT EXISTS {t}_rules (
     kind       TEXT    NOT NULL,
     name       TEXT    NOT NULL,
     places     INTEGER, -- how many at once
@@ -127,7 +127,7 @@ CREATE TABLE IF NOT EXISTS {t}_lane_rules (
 ) STRICT, WITHOUT ROWID;
 
 -- When the next message of a place with a rate may start.
-CREATE TABLE IF NOT EXISTS {t}_lane_rates (
+CREATE TABLE IF NOT EXISTS {t}_rates (
     kind TEXT    NOT NULL,
     name TEXT    NOT NULL,
     tat  INTEGER NOT NULL,
@@ -267,9 +267,9 @@ BEGIN
     FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
       AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq);
     INSERT INTO {t}_trouble (seq, expires_at)
-    SELECT w.seq, w.expires_at FROM {t}_lane AS w
-    WHERE w.lane = NEW.lane AND w.seq >= (SELECT next FROM {t}_front WHERE one = 1)
-      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = w.seq);
+    SELECT m.seq, m.expires_at
+    FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
+      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq);
     UPDATE {t}_lane SET place = 0 WHERE seq = NEW.seq;
     UPDATE {t}_lane SET place = 1
     WHERE place = 0 AND seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);

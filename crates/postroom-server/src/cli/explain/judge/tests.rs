@@ -1,3 +1,5 @@
+use postroom::operator::Scope;
+
 use super::*;
 
 const SECOND: i64 = 1_000_000;
@@ -29,6 +31,7 @@ fn ready() -> Seen {
         last_error: None,
         cause: None,
         hold: None,
+        rule: None,
         has_response: false,
         dismissal: None,
         is_fetched: false,
@@ -49,6 +52,25 @@ fn around() -> Around {
 
 fn waits_until(second: i64) -> Seen {
     Seen { visible_at: Some(at(second)), ..ready() }
+}
+
+#[tokio::test]
+async fn a_pause_is_told_with_who_and_why_and_how_to_end_it() {
+    let outbox = postroom::Outbox::new(postroom::store::MemoryStore::new());
+    let ada = || postroom::operator::Operator::new("ada").unwrap().because("they migrate").unwrap();
+    for (scope, advice) in [
+        (Scope::topic("order.placed").unwrap(), "postroom resume --topic order.placed"),
+        (Scope::destination("billing").unwrap(), "postroom resume --destination billing"),
+        (Scope::Queue, "postroom resume --all --queue outbox"),
+    ] {
+        assert!(outbox.queue().pause(scope.clone(), ada()).await.unwrap());
+        let rule = outbox.queue().rules().await.unwrap().pop();
+        let answer = judge(&Seen { rule, ..ready() }, &around());
+        assert_eq!(answer.cause, "paused");
+        assert!(answer.is.contains("by ada: they migrate") && !answer.is.contains("messages wait"), "{}", answer.is);
+        assert!(answer.advice.contains(advice), "{}", answer.advice);
+        outbox.queue().resume(scope, ada()).await.unwrap();
+    }
 }
 
 #[test]
