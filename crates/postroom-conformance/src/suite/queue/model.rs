@@ -25,7 +25,7 @@ cases! { model:
 /// Names the seed of the random sequences.
 pub const SEED_VARIABLE: &str = "POSTROOM_SEED";
 /// More take a minute beside other cases. `POSTROOM_SCALE` plays more of them.
-const SEQUENCES: u32 = 100;
+const SEQUENCES: u32 = 50;
 const VERBS: usize = 60;
 
 /// The seed of this run.
