@@ -84,12 +84,12 @@ impl Outcome {
     }
 
     /// Returns the verb that settles it, or `None` if there is nothing to settle.
-    pub(crate) fn into_settle(self, lease: Lease, terms: Terms<'_>) -> Option<Settle> {
+    pub(crate) fn into_settle<'p>(self, lease: Lease, terms: impl FnOnce() -> Terms<'p>) -> Option<Settle> {
         Some(match self {
             Self::Settled | Self::Lost => return None,
             Self::Release => Settle::release(lease),
             Self::Done { response } => Settle::ack_with(lease, response),
-            Self::Failed(fault) => judge(&fault, lease, terms),
+            Self::Failed(fault) => judge(&fault, lease, terms()),
         })
     }
 }

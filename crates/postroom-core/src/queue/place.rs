@@ -31,6 +31,15 @@ impl Place {
         }
     }
 
+    /// Returns whether it is the place of this message.
+    pub(crate) fn is_of(&self, message: &Message) -> bool {
+        match (self, message.destination()) {
+            (Self::Service(name), Some(destination)) => name == destination,
+            (Self::Topic(topic), None) => *topic == message.topic,
+            _ => false,
+        }
+    }
+
     /// Returns the name of the service or topic.
     pub fn name(&self) -> &str {
         match self {

@@ -54,17 +54,23 @@ impl Meters {
     }
 
     fn of(&self, message: &Message) -> Pair {
-        let (topic, destination) =
-            (TOPICS.of(&message.topic), message.destination().map_or("", |to| DESTINATIONS.of(to)));
+        let (topic, destination) = (message.topic.as_str(), message.destination().unwrap_or_default());
+        // Those with their own names come first, which are nearly all.
+        self.known(topic, destination).unwrap_or_else(|| {
+            let destination = if destination.is_empty() { "" } else { DESTINATIONS.of(destination) };
+            let topic = TOPICS.of(topic);
+            self.known(topic, destination).unwrap_or_else(|| {
+                let pair = self.look_up(topic, destination);
+                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+                known.entry(topic.to_owned()).or_default().insert(destination.to_owned(), pair.clone());
+                pair
+            })
+        })
+    }
+
+    fn known(&self, topic: &str, destination: &str) -> Option<Pair> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pair) = known.get(topic).and_then(|of_topic| of_topic.get(destination)) {
-            return pair.clone();
-        }
-        drop(known);
-        let pair = self.look_up(topic, destination);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.entry(topic.to_owned()).or_default().insert(destination.to_owned(), pair.clone());
-        pair
+        known.get(topic).and_then(|of_topic| of_topic.get(destination)).cloned()
     }
 
     fn look_up(&self, topic: &str, destination: &str) -> Pair {

@@ -1,7 +1,7 @@
 //! A batch of claimed messages: the interface between the worker's loop and the code that processes messages.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -11,6 +11,7 @@ use crate::queue::Outcome;
 use crate::queue::retry::RetryPolicies;
 use crate::queue::{Claimed, Lease, Place};
 use crate::store::BoxFuture;
+use crate::support::by_number::ByNumber;
 use crate::telemetry::Meters;
 use crate::work::places::{Endpoints, Entry, Known, Limits};
 
@@ -34,21 +35,47 @@ pub(crate) struct Slots {
     pub(crate) endpoints: Endpoints,
 }
 
+/// The messages of a batch on which work is useless: their leases could not be kept, or the worker must stop at once.
+/// Most work is never interrupted, so a message has a token only if somebody asks for it.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    is_any: AtomicBool,
+    tokens: Mutex<ByNumber<CancellationToken>>,
+}
+
+impl Lost {
+    fn tokens(&self) -> MutexGuard<'_, ByNumber<CancellationToken>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn token(&self, seq: i64) -> CancellationToken {
+        self.tokens().entry(seq).or_default().clone()
+    }
+
+    pub(crate) fn add(&self, seq: i64) {
+        self.token(seq).cancel();
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has(&self, seq: i64) -> bool {
+        self.is_any.load(Ordering::Acquire) && self.tokens().get(&seq).is_some_and(CancellationToken::is_cancelled)
+    }
+}
+
 /// A batch in progress.
 #[derive(Clone, Debug)]
 pub struct BatchRun {
     /// The name of the store.
     pub(crate) store: Arc<str>,
     pub(crate) reports: mpsc::UnboundedSender<(Lease, Outcome)>,
-    /// By row: cancelled when the lease of the message could not be kept, or when the worker must stop at once.
-    pub(crate) lost: Arc<HashMap<i64, CancellationToken>>,
+    pub(crate) lost: Arc<Lost>,
     /// Cancelled when the worker is stopping, so nothing new may start.
     pub(crate) stop: CancellationToken,
     pub(crate) lease: Duration,
     pub(crate) meters: Arc<Meters>,
     pub(crate) policies: Arc<RetryPolicies>,
     /// The messages in progress at their places.
-    pub(crate) entered: Arc<Mutex<HashMap<i64, Entry>>>,
+    pub(crate) entered: Arc<Mutex<ByNumber<Entry>>>,
 }
 
 impl BatchRun {
@@ -73,7 +100,7 @@ impl BatchRun {
 
     /// Returns a token that is cancelled when work on this message is useless and must end.
     pub(crate) fn lost(&self, lease: &Lease) -> CancellationToken {
-        self.lost.get(&lease.seq()).cloned().unwrap_or_default()
+        self.lost.token(lease.seq())
     }
 
     /// Returns how long a handler has between the notice that its work is useless and its end. Leases are checked every
@@ -85,7 +112,7 @@ impl BatchRun {
 
     /// Returns whether work on this message should not start.
     pub(crate) fn is_over(&self, lease: &Lease) -> bool {
-        self.stop.is_cancelled() || self.lost.get(&lease.seq()).is_some_and(CancellationToken::is_cancelled)
+        self.stop.is_cancelled() || self.lost.has(lease.seq())
     }
 
     /// Waits until work on this message should not start.

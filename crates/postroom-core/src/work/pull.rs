@@ -212,7 +212,7 @@ impl<B: Backend> Pull<B> {
         if let Some(state) = settled_already {
             return Ok(state);
         }
-        let terms = Terms::of(&self.options.policies, record.message.as_ref().ok(), now);
+        let terms = || Terms::of(&self.options.policies, record.message.as_ref().ok(), now);
         let Some(settle) = outcome.into_settle(lease, terms) else { return Ok(None) };
         let usual = if matches!(settle.verb, Verb::Ack { .. }) { State::Done } else { State::Ready };
         let settled = self.queue.settle(vec![settle]).await?;

@@ -18,6 +18,7 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
         modules: &[
             "support::setters",
             "support::error",
+            "support::by_number",
             "support::clock",
             "support::task",
             "support::crash",

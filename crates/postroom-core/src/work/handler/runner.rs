@@ -35,6 +35,13 @@ pub(crate) struct Runner<B: Backend> {
     slow: Mutex<HashSet<String>>,
 }
 
+/// What messages of a topic need. It is looked up once for those that follow one another.
+struct Topic<B: Backend> {
+    name: String,
+    handler: Option<Entry<B>>,
+    place: Arc<Known>,
+}
+
 impl<B: Backend> Runner<B> {
     pub(crate) fn new(store: B::Store, queue: Queue, handlers: Arc<Handlers<B>>, places: Places, slots: Slots) -> Self {
         Self { store, queue, handlers, places, slots, slow: Mutex::default() }
@@ -52,8 +59,14 @@ impl<B: Backend> Runner<B> {
         }
     }
 
-    async fn run_one(&self, lease: Lease, message: Arc<Message>, handler: Arc<dyn Erased<B>>, run: &BatchRun) {
-        let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
+    async fn run_one(
+        &self,
+        lease: Lease,
+        message: Arc<Message>,
+        (handler, place): (Arc<dyn Erased<B>>, Arc<Known>),
+        run: &BatchRun,
+    ) {
+        let lost = run.lost(&lease);
         let endpoint = self.slots.endpoints.slots(&message.topic);
         // Acquire the slots of the topic and the endpoint first, so that slow handlers take no slots from the others.
         let waiting = async {
@@ -77,6 +90,11 @@ impl<B: Backend> Runner<B> {
         drop(permits);
         telemetry::handled(self.store.name(), self.queue, &message, &outcome, &run.meters, started.elapsed());
         run.report(lease, outcome);
+    }
+
+    fn topic(&self, message: &Message) -> Topic<B> {
+        let (name, place) = (message.topic.clone(), self.place(&Place::of(message)));
+        Topic { handler: self.handlers.find(&name), name, place }
     }
 
     async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &BatchRun) -> Outcome {
@@ -149,8 +167,8 @@ impl<B: Backend> Runner<B> {
     }
 
     /// A missing handler is normal during a rolling deploy: the topic is held until somebody handles it.
-    fn nobody_handles(&self, lease: Lease, message: &Message, run: &BatchRun) {
-        if !run.enter(&lease, &self.place(&Place::of(message))) {
+    fn nobody_handles(&self, lease: Lease, message: &Message, place: &Arc<Known>, run: &BatchRun) {
+        if !run.enter(&lease, place) {
             return run.report(lease, Outcome::Release);
         }
         telemetry::no_handler(self.store.name(), self.queue, message);
@@ -177,6 +195,7 @@ impl<B: Backend> Process for Runner<B> {
         Box::pin(async move {
             let mut waiting = FuturesUnordered::new();
             let mut blocking = Vec::new();
+            let mut last: Option<Topic<B>> = None;
             for claimed in batch {
                 let message = match claimed.message {
                     Ok(message) => message,
@@ -186,14 +205,19 @@ impl<B: Backend> Process for Runner<B> {
                         continue;
                     }
                 };
-                match self.handlers.find(&message.topic) {
-                    None => self.nobody_handles(claimed.lease, &message, &run),
-                    Some(Entry::Async(handler)) => waiting.push(self.run_one(claimed.lease, message, handler, &run)),
-                    Some(Entry::Blocking(_)) if !run.enter(&claimed.lease, &self.place(&Place::of(&message))) => {
+                let topic = last.take().filter(|last| last.name == message.topic);
+                let topic = last.insert(topic.unwrap_or_else(|| self.topic(&message)));
+                match (&topic.handler, &topic.place) {
+                    (None, place) => self.nobody_handles(claimed.lease, &message, place, &run),
+                    (Some(Entry::Async(handler)), place) => {
+                        let by = (handler.clone(), place.clone());
+                        waiting.push(self.run_one(claimed.lease, message, by, &run));
+                    }
+                    (Some(Entry::Blocking(_)), place) if !run.enter(&claimed.lease, place) => {
                         run.report(claimed.lease, Outcome::Release);
                     }
-                    Some(Entry::Blocking(handler)) => {
-                        blocking.push((Claimed { lease: claimed.lease, message: Ok(message) }, handler));
+                    (Some(Entry::Blocking(handler)), _) => {
+                        blocking.push((Claimed { lease: claimed.lease, message: Ok(message) }, handler.clone()));
                     }
                 }
             }

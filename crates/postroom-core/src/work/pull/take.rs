@@ -112,7 +112,7 @@ async fn keep(queue: &WorkQueue, taken: &mut Taken, claimed: Vec<Claimed>, bytes
         match message {
             Err(why) => {
                 telemetry::unreadable(queue.store_name(), queue.kind(), &lease, &why);
-                let terms = Terms::of(&options.policies, None, queue.time_hint());
+                let terms = || Terms::of(&options.policies, None, queue.time_hint());
                 settles.extend(Outcome::failed(Cause::Unreadable, why).into_settle(lease, terms));
             }
             Ok(message) => {

@@ -1,48 +1,53 @@
 //! The messages that a worker has in progress, and how long it may rely on their leases.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use tokio_util::sync::CancellationToken;
 
 use crate::message::Message;
 use crate::queue::Terms;
 use crate::queue::retry::RetryPolicies;
 use crate::queue::{Claimed, Lease, Place};
 use crate::store::{Held, Holding};
+use crate::support::by_number::ByNumber;
 use crate::support::clock::Timestamp;
+use crate::work::batch::Lost;
 
 /// What settling a message depends on.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    pub(super) place: Place,
-    pub(super) topic: String,
-    pub(super) max_attempts: Option<u32>,
-    pub(super) due_at: Timestamp,
-    pub(super) bytes: u64,
+    pub(super) place: Arc<Place>,
+    /// `None` if the row is unreadable.
+    message: Option<Arc<Message>>,
     pub(super) is_suspect: bool,
-    pub(super) has_lane: bool,
 }
 
 impl Facts {
-    pub(super) fn of(claimed: &Claimed) -> Self {
-        let message = claimed.message.as_deref();
-        let due = |held: &Message| held.due_at.unwrap_or(held.created_at).max(held.created_at);
-        Self {
-            place: message.map_or_else(|_| Place::Topic(String::new()), Place::of),
-            topic: message.map_or_else(|_| String::new(), |held| held.topic.clone()),
-            max_attempts: message.ok().and_then(|held| held.max_attempts),
-            due_at: message.map_or(claimed.lease.until(), due),
-            bytes: message.map_or(0, |held| held.payload.len() as u64),
-            is_suspect: claimed.lease.crashes() > 0,
-            has_lane: message.is_ok_and(|held| held.lane.is_some()),
-        }
+    /// Returns the facts of a batch. Messages of one place that follow one another share it.
+    pub(super) fn of(batch: &[Claimed]) -> Vec<Self> {
+        let mut place = Arc::new(Place::Topic(String::new()));
+        let facts = batch.iter().map(|claimed| {
+            let message = claimed.message.as_ref().ok().cloned();
+            match message.as_deref() {
+                Some(message) if !place.is_of(message) => place = Arc::new(Place::of(message)),
+                None if !place.name().is_empty() => place = Arc::new(Place::Topic(String::new())),
+                _ => {}
+            }
+            Self { place: place.clone(), message, is_suspect: claimed.lease.crashes() > 0 }
+        });
+        facts.collect()
+    }
+
+    pub(super) fn has_lane(&self) -> bool {
+        self.message.as_ref().is_some_and(|message| message.lane.is_some())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.message.as_ref().map_or(0, |message| message.payload.len() as u64)
     }
 
     pub(super) fn terms<'p>(&self, policies: &'p RetryPolicies, now: Timestamp) -> Terms<'p> {
-        let destination = Some(self.place.name()).filter(|_| matches!(self.place, Place::Service(_)));
-        let policy = policies.of(&self.topic, destination);
-        Terms { policy, max_attempts: self.max_attempts, waited: now.since(self.due_at) }
+        Terms::of(policies, self.message.as_deref(), now)
     }
 }
 
@@ -51,45 +56,61 @@ impl Facts {
 struct Flight {
     lease: Lease,
     facts: Facts,
-    lost: CancellationToken,
+    lost: Arc<Lost>,
     /// When the lease may run out, by the monotonic clock, counted from before it was requested.
     deadline: Instant,
+}
+
+impl Flight {
+    fn is_lost(&self) -> bool {
+        self.lost.has(self.lease.seq())
+    }
+
+    fn lose(&self) {
+        self.lost.add(self.lease.seq());
+    }
 }
 
 /// All messages in progress. Meanwhile nobody in this process treats their leases as run out.
 #[derive(Debug)]
 pub(super) struct Flights {
-    flights: HashMap<i64, Flight>,
+    flights: ByNumber<Flight>,
     holding: Holding,
     bytes: u64,
 }
 
 impl Drop for Flights {
     fn drop(&mut self) {
-        self.flights.keys().for_each(|seq| self.holding.remove(*seq));
+        self.holding.remove(self.flights.keys().copied());
     }
 }
 
 impl Flights {
     pub(super) fn new(holding: Holding) -> Self {
-        Self { flights: HashMap::new(), holding, bytes: 0 }
+        Self { flights: ByNumber::default(), holding, bytes: 0 }
     }
 
-    pub(super) fn add(&mut self, lease: &Lease, facts: Facts, lost: CancellationToken, until: Instant) {
-        self.bytes += facts.bytes;
-        self.holding.add(lease.seq());
-        let flight = Flight { lease: lease.clone(), facts, lost, deadline: until };
-        self.flights.insert(lease.seq(), flight);
+    pub(super) fn add(&mut self, batch: &[Claimed], facts: Vec<Facts>, lost: &Arc<Lost>, until: Instant) {
+        self.holding.add(batch.iter().map(|claimed| claimed.lease.seq()));
+        for (Claimed { lease, .. }, facts) in batch.iter().zip(facts) {
+            self.bytes += facts.bytes();
+            let flight = Flight { lease: lease.clone(), facts, lost: lost.clone(), deadline: until };
+            self.flights.insert(lease.seq(), flight);
+        }
     }
 
     /// Removes a message that has an outcome. It stays held until the outcome is stored: see
     /// [`released`](Self::released).
     pub(super) fn remove(&mut self, lease: &Lease) -> Option<Facts> {
         // A late report of an earlier claim does not concern the claim in progress.
-        self.flights.get(&lease.seq()).filter(|flight| flight.lease == *lease)?;
-        let flight = self.flights.remove(&lease.seq())?;
-        self.bytes = self.bytes.saturating_sub(flight.facts.bytes);
-        Some(flight.facts)
+        match self.flights.entry(lease.seq()) {
+            Entry::Occupied(flight) if flight.get().lease == *lease => {
+                let facts = flight.remove().facts;
+                self.bytes = self.bytes.saturating_sub(facts.bytes());
+                Some(facts)
+            }
+            _ => None,
+        }
     }
 
     /// Returns what is held until the outcome of these messages is stored.
@@ -112,8 +133,7 @@ impl Flights {
 
     /// Returns the leases that end within `soon`.
     pub(super) fn ending_within(&self, soon: Duration, now: Instant) -> Vec<Lease> {
-        let ending =
-            self.flights.values().filter(|flight| flight.deadline <= now + soon && !flight.lost.is_cancelled());
+        let ending = self.flights.values().filter(|flight| flight.deadline <= now + soon && !flight.is_lost());
         ending.map(|flight| flight.lease.clone()).collect()
     }
 
@@ -123,7 +143,7 @@ impl Flights {
             let flight = self.flights.get_mut(&lease.seq()).filter(|flight| flight.lease == *lease);
             match flight {
                 Some(flight) if *held => flight.deadline = until,
-                Some(flight) => flight.lost.cancel(),
+                Some(flight) => flight.lose(),
                 None => {}
             }
         }
@@ -132,12 +152,11 @@ impl Flights {
     /// Interrupts work whose lease could not be renewed in time, because somebody else may claim the message at any
     /// moment.
     pub(super) fn drop_overdue(&self, headroom: Duration, now: Instant) -> usize {
-        let overdue =
-            self.flights.values().filter(|flight| flight.deadline <= now + headroom && !flight.lost.is_cancelled());
-        overdue.map(|flight| flight.lost.cancel()).count()
+        let overdue = self.flights.values().filter(|flight| flight.deadline <= now + headroom && !flight.is_lost());
+        overdue.map(Flight::lose).count()
     }
 
     pub(super) fn cancel_all(&self) {
-        self.flights.values().for_each(|flight| flight.lost.cancel());
+        self.flights.values().for_each(Flight::lose);
     }
 }

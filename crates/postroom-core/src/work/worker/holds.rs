@@ -25,7 +25,7 @@ impl Holds {
             Some(fault) if fault.holds_the_place() => {
                 self.failed.insert(place.clone());
             }
-            _ if outcome.is_answered() && self.written.remove(place) => {
+            _ if !self.written.is_empty() && outcome.is_answered() && self.written.remove(place) => {
                 self.lifted.insert(place.clone());
             }
             _ => {}

@@ -1,6 +1,5 @@
 //! The worker's loop.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -17,10 +16,11 @@ use crate::message::OwnerToken;
 use crate::queue::Terms;
 use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
 use crate::store::{BoxFuture, WakeListener};
+use crate::support::by_number::ByNumber;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
-use crate::work::batch::{BatchRun, Process};
+use crate::work::batch::{BatchRun, Lost, Process};
 use crate::work::places::Places;
 use crate::work::worker::WorkerOptions;
 use crate::work::worker::claims::{Answer, SUSPECTS_EVERY, Target};
@@ -232,20 +232,21 @@ impl Loop {
         let run = BatchRun {
             store: self.queue.store_name().into(),
             reports: self.reporter.clone(),
-            lost: Arc::new(batch.iter().map(|claimed| (claimed.lease.seq(), CancellationToken::new())).collect()),
+            lost: Arc::new(Lost::default()),
             stop: self.stop.clone(),
             lease: self.options.lease,
             meters: self.meters.clone(),
             policies: self.options.policies.clone(),
-            entered: Arc::new(Mutex::new(HashMap::new())),
+            entered: Arc::new(Mutex::new(ByNumber::default())),
         };
-        let now = monotonic();
-        for claimed in &batch {
-            let facts = Facts::of(claimed);
-            self.suspects += usize::from(facts.is_suspect);
-            self.shares.take(&facts.place, self.process.slots(&facts.place), now);
-            self.flights.add(&claimed.lease, facts, run.lost(&claimed.lease), asked + self.options.lease);
+        let (now, facts) = (monotonic(), Facts::of(&batch));
+        self.suspects += facts.iter().filter(|facts| facts.is_suspect).count();
+        for of_place in facts.chunk_by(|one, next| Arc::ptr_eq(&one.place, &next.place)) {
+            if let Some(Facts { place, .. }) = of_place.first() {
+                self.shares.take(place, of_place.len(), || self.process.slots(place), now);
+            }
         }
+        self.flights.add(&batch, facts, &run.lost, asked + self.options.lease);
         self.tell_gate();
         self.tasks.spawn(turn.until_waiting(self.process.clone().process(batch, run)));
     }
@@ -264,14 +265,15 @@ impl Loop {
             self.probe(&outcome);
             if let Some(facts) = &facts {
                 self.shares.give(&facts.place, outcome.is_answered(), at);
-                has_lane |= facts.has_lane;
+                has_lane |= facts.has_lane();
                 self.holds.note(&facts.place, &outcome);
                 if facts.is_suspect {
                     (self.suspects, self.suspect_at) = (self.suspects.saturating_sub(1), at);
                 }
             }
             let policies = &self.options.policies;
-            let terms = facts.map_or_else(|| Terms::of(policies, None, now), |facts| facts.terms(policies, now));
+            let terms =
+                || facts.as_ref().map_or_else(|| Terms::of(policies, None, now), |facts| facts.terms(policies, now));
             let settle = outcome.into_settle(lease, terms);
             if let Some(Verb::Abandon { delay, .. }) = settle.as_ref().map(|settle| &settle.verb) {
                 self.look_at = self.look_at.min(at + *delay);

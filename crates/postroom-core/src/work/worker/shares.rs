@@ -104,15 +104,18 @@ impl Shares {
         (self.batch, self.fast.1, self.unknown)
     }
 
-    /// Records that a message of that place was claimed.
-    pub(super) fn take(&mut self, place: &Place, slots: usize, now: Instant) {
+    /// Records that messages of that place were claimed. `slots` is how many it may have at once.
+    pub(super) fn take(&mut self, place: &Place, messages: usize, slots: impl FnOnce() -> usize, now: Instant) {
         let sizes = self.sizes();
-        let share = self.places.entry(place.clone()).or_insert_with(|| Share::new(slots, now));
+        if !self.places.contains_key(place) {
+            self.places.insert(place.clone(), Share::new(slots(), now));
+        }
+        let Some(share) = self.places.get_mut(place) else { return };
         // A pause counts only while more messages wait: then it is the time that a claim takes.
         if share.held == 0 && !share.is_crowded {
             (share.since, share.done, share.last) = (now, 0, now);
         }
-        share.held += 1;
+        share.held += messages;
         share.is_crowded |= share.held >= share.allowance(sizes, now);
     }
 
@@ -186,7 +189,7 @@ mod tests {
     }
 
     fn holding(shares: &mut Shares, name: &str, messages: usize, now: Instant) {
-        (0..messages).for_each(|_| shares.take(&place(name), 4, now));
+        shares.take(&place(name), messages, || 4, now);
     }
 
     #[test]
