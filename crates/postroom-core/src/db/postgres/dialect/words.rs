@@ -1,11 +1,11 @@
 //! Fragments that several statements share.
 
 /// Makes the commit of this transaction wait for the disk, if it would not do so already. A commit that waits for
-/// replicas still does.
+/// replicas still does. Nothing is set that is set already: the server would keep a record of it.
 macro_rules! durable {
     () => {
-        "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
-             ELSE current_setting('synchronous_commit') END, true)"
+        "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true)
+             ELSE '' END"
     };
 }
 
