@@ -18,6 +18,7 @@ pub use hash::{ContentHash, hash_bytes, hash_value};
 pub use hash::{digest_pieces, encode_pieces};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub use into_message::IntoMessage;
+pub(crate) use new::HEAD_START_MAX;
 pub use new::{EXPIRES_AT, LANE, SERVICE_TTL};
 pub use new::{Incoming, NewMessage};
 pub use outgoing::Outgoing;

@@ -35,7 +35,7 @@ pub(crate) use settle::{Noted, Verb};
 pub use settle::{Reaped, Settle, Settled};
 pub(crate) use times::AHEAD;
 pub use topics::Topics;
-pub(crate) use work::{Content, Put, Work, put};
+pub(crate) use work::{Content, Put, Work, first_due, put};
 
 use std::fmt;
 

@@ -12,6 +12,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod head_start;
 mod lanes;
 mod limits;
 mod marks;
@@ -37,6 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         rules::CASES,
         values::CASES,
         claim::CASES,
+        head_start::CASES,
         ack::CASES,
         abandon::CASES,
         fail::CASES,

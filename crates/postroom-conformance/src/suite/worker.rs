@@ -6,6 +6,7 @@ mod effects;
 mod fair;
 mod fleet;
 mod in_order;
+mod lane_storm;
 mod pull;
 mod renew;
 mod retry;
@@ -37,6 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         discovery::CASES,
         fair::CASES,
         in_order::CASES,
+        lane_storm::CASES,
         effects::CASES,
         sabotage::CASES,
         throughput::CASES,

@@ -13,6 +13,10 @@ use crate::support::error::{Error, Result};
 /// How long a message to another service lives if it does not set its own time to live.
 pub const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
 
+/// The longest head start of a message. One that was due before it was enqueued goes ahead of others by that time, but
+/// by no more than this.
+pub(crate) const HEAD_START_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// The header that makes a message expire at its receiver too. In an outbox it is only a request: what travels is the
 /// expiry time of the message's row.
 pub const EXPIRES_AT: &str = "rf-expires-at";
@@ -44,6 +48,7 @@ pub struct NewMessage {
     pub(crate) lane: Option<String>,
     pub(crate) due_at: Option<Timestamp>,
     pub(crate) due_after: Option<Duration>,
+    pub(crate) head_start: Option<Duration>,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) expires_after: Option<Duration>,
     /// The time to live from the retry policy, for a message that does not set its own.
@@ -68,6 +73,7 @@ impl NewMessage {
             lane: None,
             due_at: None,
             due_after: None,
+            head_start: None,
             expires_at: None,
             expires_after: None,
             unasked_ttl: None,
@@ -92,10 +98,20 @@ impl NewMessage {
         pub fn to(mut self, destination: impl Into<String>) { self.destination = Some(destination.into()); }
 
         /// Sets the time before which it is not handled or sent.
-        pub fn due_at(mut self, time: Timestamp) { (self.due_at, self.due_after) = (Some(time), None); }
+        pub fn due_at(mut self, time: Timestamp) {
+            (self.due_at, self.due_after, self.head_start) = (Some(time), None, None);
+        }
 
         /// Sets how long after enqueuing it becomes due, by the store's clock.
-        pub fn due_after(mut self, delay: Duration) { (self.due_at, self.due_after) = (None, Some(delay)); }
+        pub fn due_after(mut self, delay: Duration) {
+            (self.due_at, self.due_after, self.head_start) = (None, Some(delay), None);
+        }
+
+        /// Lets it go ahead of others, as if it had been due this long ago; at most 24 hours. Whatever waits for longer
+        /// still comes first, so nothing waits for ever. It takes the place of a due time.
+        pub fn head_start(mut self, ahead: Duration) {
+            (self.due_at, self.due_after, self.head_start) = (None, None, Some(ahead));
+        }
 
         /// Sets the time at which it expires.
         pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
@@ -144,6 +160,9 @@ impl NewMessage {
             check::service("destination", destination)?;
         }
         check_life(self.expires_after)?;
+        if self.head_start.is_some_and(|ahead| ahead > HEAD_START_MAX) {
+            return Err(Error::invalid("a head start is at most 24 hours"));
+        }
         self.check_contradictions()
     }
 
@@ -154,7 +173,8 @@ impl NewMessage {
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
-        self.due_at.or_else(|| self.due_after.map(|delay| now.plus(delay)))
+        let after = || self.due_after.map(|delay| now.plus(delay));
+        self.due_at.or_else(after).or_else(|| self.head_start.map(|ahead| now.minus(ahead)))
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {

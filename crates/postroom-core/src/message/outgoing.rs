@@ -63,6 +63,8 @@ impl<P: Payload> Outgoing<P> {
         due_at(time: Timestamp);
         /// Sets how long after enqueuing it becomes due, by the store's clock.
         due_after(delay: Duration);
+        /// Lets it go ahead of others, as if it had been due this long ago; at most 24 hours.
+        head_start(ahead: Duration);
         /// Sets the time at which it expires.
         expires_at(time: Timestamp);
         /// Sets how long after enqueuing it expires, by the store's clock.

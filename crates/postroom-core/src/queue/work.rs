@@ -3,10 +3,15 @@
 
 use std::time::Duration;
 
-use crate::message::{ContentHash, Incoming, Message, OwnerToken};
+use crate::message::{ContentHash, HEAD_START_MAX, Incoming, Message, OwnerToken};
 use crate::queue::retry::crash_delay;
 use crate::queue::{CRASHES_MAX, Cause, Lease, Noted, State, Verb};
 use crate::support::clock::Timestamp;
+
+/// Returns the time by which a new message stands in the queue.
+pub(crate) fn first_due(due_at: Option<Timestamp>, created_at: Timestamp) -> Timestamp {
+    due_at.map_or(created_at, |due| due.max(created_at.minus(HEAD_START_MAX)))
+}
 
 /// The columns that both tables share.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +57,10 @@ impl Work {
     /// When it can be claimed if it is ready; when its lease ends if it is leased.
     pub(crate) fn visible_at(&self) -> Option<Timestamp> {
         match self.state {
-            State::Ready => Some(self.created_at.max(self.due_at.max(self.next_attempt_at).unwrap_or(self.created_at))),
+            State::Ready => {
+                let first = first_due(self.due_at, self.created_at);
+                Some(self.next_attempt_at.map_or(first, |next| next.max(first)))
+            }
             State::Leased => self.locked_until,
             _ => None,
         }

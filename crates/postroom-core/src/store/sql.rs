@@ -96,7 +96,7 @@ impl SqlVerbs {
     }
 
     pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
-        self.expect_note_of(Queue::Outbox, message.lane.as_ref());
+        self.notice_new(message, now);
         self.statements.outbox_insert.with(outbox_row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
     }
 

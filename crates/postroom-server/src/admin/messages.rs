@@ -43,6 +43,8 @@ pub(super) struct Asked {
     headers: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "whole::maybe")]
     due_after_seconds: Option<u64>,
+    #[serde(default, deserialize_with = "whole::maybe")]
+    head_start_seconds: Option<u64>,
     /// RFC 3339.
     due_at: Option<String>,
     #[serde(default, deserialize_with = "whole::maybe")]
@@ -185,7 +187,7 @@ impl Asked {
     fn is_like(&self, known: &Message) -> bool {
         let is_due = match &self.due_at {
             Some(time) => moment(time).is_ok_and(|time| known.due_at == Some(time)),
-            None => known.due_at.is_some() == self.due_after_seconds.is_some(),
+            None => known.due_at.is_some() == self.due_after_seconds.or(self.head_start_seconds).is_some(),
         };
         (self.topic.as_str(), self.payload.get()) == (known.topic.as_str(), known.payload.as_str())
             && self.kind.as_deref().unwrap_or(Kind::Event.as_str()) == known.kind.as_str()
@@ -217,13 +219,16 @@ impl Asked {
             message = message.lane(lane);
         }
         message = self.headers.into_iter().fold(message, |message, (name, value)| message.header(name, value));
-        message = match (self.due_at, self.due_after_seconds) {
-            (Some(_), Some(_)) => {
-                return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send only one"));
+        message = match (self.due_at, self.due_after_seconds, self.head_start_seconds) {
+            (Some(time), None, None) => message.due_at(moment(&time)?),
+            (None, Some(seconds), None) => message.due_after(span(seconds)?),
+            (None, None, Some(seconds)) => message.head_start(span(seconds)?),
+            (None, None, None) => message,
+            (due, after, _) => {
+                let first = if due.is_some() { "dueAt" } else { "dueAfterSeconds" };
+                let second = if due.is_some() && after.is_some() { "dueAfterSeconds" } else { "headStartSeconds" };
+                return Err(Refusal::bad(format!("both {first} and {second} are given"), "send only one"));
             }
-            (Some(time), None) => message.due_at(moment(&time)?),
-            (None, Some(seconds)) => message.due_after(span(seconds)?),
-            (None, None) => message,
         };
         if let Some(seconds) = self.expires_after_seconds {
             message = message.expires_after(span(seconds)?);

@@ -45,6 +45,10 @@ pub(crate) struct Send {
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     due_in: Option<Duration>,
 
+    /// Let the message go ahead of others, as if it had been due this long ago; at most 24h
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive, conflicts_with = "due_in")]
+    head_start: Option<Duration>,
+
     /// How long from now the message expires
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     expires_in: Option<Duration>,
@@ -104,6 +108,9 @@ impl Send {
         }
         if let Some(delay) = self.due_in {
             message = message.due_after(delay);
+        }
+        if let Some(ahead) = self.head_start {
+            message = message.head_start(ahead);
         }
         if let Some(ttl) = self.expires_in {
             message = message.expires_after(ttl);

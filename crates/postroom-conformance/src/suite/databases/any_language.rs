@@ -24,6 +24,7 @@ cases! { any_language:
     durable what_the_library_refuses_is_refused_with_its_reason [];
     postgres a_payload_that_is_json_already_is_taken [];
     durable a_message_to_a_service_lives_a_day_after_it_is_due [];
+    durable a_due_time_in_the_past_is_a_head_start_of_at_most_a_day [];
     server the_same_message_is_stored_once_for_each_destination [];
     server a_rollback_leaves_nothing [];
     server what_is_no_id_is_refused [];
@@ -165,10 +166,20 @@ async fn a_payload_that_is_json_already_is_taken(stage: &Stage<Postgres>) -> Ver
 
 async fn a_message_to_a_service_lives_a_day_after_it_is_due<B: Terminal>(stage: &Stage<B>) -> Verdict {
     let (_, outbox) = by_real_time(stage).await?;
-    B::run(&stage.place, &B::call_later(&stage.place)).await?;
+    B::run(&stage.place, &B::call_due(&stage.place, 2100)).await?;
     let row = rows(&outbox).await?.pop().context("nothing is stored")?;
     let due = Timestamp::from_micros(4_102_444_800_000_000);
     assert_eq!((row.visible_at(), row.expires_at()), (Some(due), Some(due.plus(DAY))));
+    Ok(())
+}
+
+async fn a_due_time_in_the_past_is_a_head_start_of_at_most_a_day<B: Terminal>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    B::run(&stage.place, &B::call_due(&stage.place, 2020)).await?;
+    let row = rows(&outbox).await?.pop().context("nothing is stored")?;
+    let created = readable(&row)?.created_at;
+    assert_eq!((row.visible_at(), row.expires_at()), (Some(created.minus(DAY)), Some(created.plus(DAY))));
+    assert_eq!(outbox.queue().claim(OwnerToken::new(), LEASE, 5).await?.claimed.len(), 1);
     Ok(())
 }
 

@@ -55,7 +55,7 @@ impl SqlVerbs {
         if self.rows_that_fit(messages) != messages.len() {
             return Ok(None);
         }
-        messages.iter().for_each(|message| self.expect_note_of(Queue::Outbox, message.lane.as_ref()));
+        messages.iter().for_each(|message| self.notice_new(message, now));
         if let InsertMany::Answered { all_new: Some(all_new), .. } = &self.statements.insert_many
             && messages.iter().all(|message| !message.has_given_id)
         {
@@ -80,7 +80,7 @@ impl SqlVerbs {
         if matches!(self.statements.insert_many, InsertMany::Each) {
             return Ok(None);
         }
-        messages.iter().for_each(|message| self.expect_note_of(Queue::Outbox, message.lane.as_ref()));
+        messages.iter().for_each(|message| self.notice_new(message, now));
         // Rows are compared with stored rows, but not with each other.
         let mut known = HashSet::new();
         let firsts = messages.iter().filter(|message| known.insert(message.work_item_id()));

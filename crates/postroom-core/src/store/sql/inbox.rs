@@ -4,7 +4,7 @@ use super::rows::{hash_value, inbox_row, int, text};
 use super::write_back::moved_meanwhile;
 use super::{Change, Record, Session, SqlVerbs, Statement};
 use crate::message::{ContentHash, InboxKey, Incoming};
-use crate::queue::{Queue, State};
+use crate::queue::{Queue, State, first_due};
 use crate::sql::columns::INBOX;
 use crate::sql::{Expects, Value};
 use crate::store::{Arrival, ManualMove, PutMode, Sighting};
@@ -23,8 +23,8 @@ impl SqlVerbs {
     }
 
     fn in_line(&self, incoming: &Incoming, now: Timestamp) -> Vec<Value> {
-        self.expect_note_of(Queue::Inbox, incoming.lane.as_ref());
-        inbox_row(incoming, Some(now.max(incoming.due_at.unwrap_or(now))), now, self.late(now))
+        self.notice(Queue::Inbox, incoming.lane.as_ref(), (incoming.due_at, now));
+        inbox_row(incoming, Some(first_due(incoming.due_at, now)), now, self.late(now))
     }
 
     pub(crate) async fn see(

@@ -104,13 +104,6 @@ impl SqlVerbs {
         self.expected.notes(queue);
     }
 
-    /// Notices a message that is enqueued in a lane.
-    pub(super) fn expect_note_of(&self, queue: Queue, lane: Option<&String>) {
-        if lane.is_some() {
-            self.expected.notes(queue);
-        }
-    }
-
     /// Notices claimed messages that have a lane: whoever settles them leaves a note.
     pub(super) fn expect_notes_of(&self, queue: Queue, claimed: &[Claimed]) {
         let has_lane = |one: &Claimed| one.message.as_ref().is_ok_and(|message| message.lane.is_some());

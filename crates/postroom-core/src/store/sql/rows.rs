@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::message::{
     ContentHash, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, WorkItemId,
 };
-use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
+use crate::queue::{Cause, Claimed, Lease, Queue, State, Work, first_due};
 use crate::sql::columns::{claimed, message, record};
 use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Statement, Value};
@@ -199,7 +199,7 @@ pub(super) fn outbox_row(message: &NewMessage, now: Timestamp, late: Timestamp) 
         Value::Text(headers_json(&message.headers)),
         text(message.correlation_id.as_deref()),
         text(message.lane.as_deref()),
-        int(now.max(due.unwrap_or(now)).as_micros()),
+        int(first_due(due, now).as_micros()),
         time(due),
         time(message.expires(late)),
         opt(message.max_attempts.map(i64::from)),

@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::SqlVerbs;
+use crate::message::NewMessage;
+use crate::queue::{Queue, first_due};
 use crate::support::clock::{Timestamp, monotonic};
 
 /// How long earlier rows, or leases that ran out, may go unseen while there is enough to claim.
@@ -179,6 +182,26 @@ impl ScanStart {
         }
         seen.lowered.push_back((monotonic(), row));
         seen.lines.ready.from = seen.lines.ready.from.min(row.into());
+    }
+}
+
+impl SqlVerbs {
+    /// Notices a message that goes into the outbox.
+    pub(super) fn notice_new(&self, message: &NewMessage, now: Timestamp) {
+        self.notice(Queue::Outbox, message.lane.as_ref(), (message.due(now), now));
+    }
+
+    /// Notices a message that goes into a queue: one in a lane has to be given its turn, and claims may have passed the
+    /// place of one with a head start.
+    pub(super) fn notice(&self, queue: Queue, lane: Option<&String>, (due, now): (Option<Timestamp>, Timestamp)) {
+        if lane.is_some() {
+            self.expect_notes(queue);
+        }
+        let first = first_due(due, now);
+        if first < now {
+            self.scan_start(queue).lower(Some(first));
+            self.topic_scan_start.lower(queue, Some(first));
+        }
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) trait Terminal: Testable {
     /// A statement that enqueues under topic `a`, unless this field says otherwise.
     fn enqueue_with(place: &Place, field: &str, value: &str) -> String;
 
-    /// A statement that enqueues for a service, due in the year 2100.
-    fn call_later(place: &Place) -> String;
+    /// A statement that enqueues for a service, due when that year begins.
+    fn call_due(place: &Place, year: u16) -> String;
 
     /// The client, as some role or as ourselves.
     fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command>;
@@ -128,8 +128,8 @@ impl Terminal for Postgres {
         format!("SELECT {}_enqueue({topic}payload => '{{}}', {field} => {value})", Self::outbox(place))
     }
 
-    fn call_later(place: &Place) -> String {
-        format!("SELECT {}_enqueue('a', '{{}}', 'billing', due_at => '2100-01-01Z')", Self::outbox(place))
+    fn call_due(place: &Place, year: u16) -> String {
+        format!("SELECT {}_enqueue('a', '{{}}', 'billing', due_at => '{year}-01-01Z')", Self::outbox(place))
     }
 
     fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
@@ -184,8 +184,8 @@ impl Terminal for MySql {
         format!("CALL infra_outbox_enqueue_with({})", values.collect::<Vec<_>>().join(", "))
     }
 
-    fn call_later(_: &Place) -> String {
-        let due = "NULL, NULL, NULL, '2100-01-01', NULL, NULL, NULL, NULL";
+    fn call_due(_: &Place, year: u16) -> String {
+        let due = format!("NULL, NULL, NULL, '{year}-01-01', NULL, NULL, NULL, NULL");
         format!("CALL infra_outbox_enqueue_with('a', '{{}}', 'billing', {due})")
     }
 
@@ -246,8 +246,8 @@ impl Terminal for Mssql {
         format!("EXEC {}_enqueue {topic}@payload = N'{{}}', @{field} = {value}", Self::outbox(place))
     }
 
-    fn call_later(place: &Place) -> String {
-        let due = "@due_at = '2100-01-01T00:00:00+00:00'";
+    fn call_due(place: &Place, year: u16) -> String {
+        let due = format!("@due_at = '{year}-01-01T00:00:00+00:00'");
         format!("EXEC {}_enqueue N'a', N'{{}}', N'billing', {due}", Self::outbox(place))
     }
 
@@ -329,8 +329,8 @@ impl Terminal for Sqlite {
         format!("INSERT INTO outbox_messages ({}payload, {field}) VALUES ({}'{{}}', {value})", topic.0, topic.1)
     }
 
-    fn call_later(_: &Place) -> String {
-        let due = "CAST(strftime('%s', '2100-01-01') AS INTEGER) * 1000000";
+    fn call_due(_: &Place, year: u16) -> String {
+        let due = format!("CAST(strftime('%s', '{year}-01-01') AS INTEGER) * 1000000");
         format!(
             "INSERT INTO outbox_messages (topic, payload, destination, due_at) VALUES ('a', '{{}}', 'billing', {due})"
         )

@@ -90,7 +90,7 @@ BEGIN
         THROW 51014, N'headers are at most 64, and 16384 bytes in all', 1;
     SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
     SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
-    SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
+    SET @visible = CASE WHEN @due < @now - 86400000000 THEN @now - 86400000000 ELSE COALESCE(@due, @now) END;
     IF @message_id IS NULL
     BEGIN
         -- A new id sorts by the time it was made (UUIDv7). Its digits are made one by one: not every compatible server
@@ -145,7 +145,8 @@ BEGIN
         SELECT @id, NULLIF(@message_id, @id), COALESCE(@kind, N'Event'), @topic, @payload, @destination, @headers,
                NULLIF(@correlation_id, N''), @visible, @due,
                CASE WHEN @ttl_seconds IS NOT NULL THEN @now + @ttl_seconds * 1000000
-                    WHEN @destination IS NOT NULL THEN @visible + 86400000000 END,
+                    WHEN @destination IS NULL THEN NULL
+                    WHEN @visible > @now THEN @visible + 86400000000 ELSE @now + 86400000000 END,
                @max_attempts, @now
         WHERE NOT EXISTS (SELECT 1 FROM {outbox} WITH (READCOMMITTEDLOCK) WHERE id = @id);
     END TRY

@@ -51,8 +51,9 @@ BEGIN
                         was_state)
     SELECT q.seq, q.claim_no, q.to_state,
            CASE WHEN q.to_state = 4 THEN NULL
-                WHEN q.next_at >= COALESCE(q.due_at, q.created_at) AND q.next_at >= q.created_at THEN q.next_at
-                WHEN q.due_at >= q.created_at THEN q.due_at ELSE q.created_at END,
+                WHEN q.next_at >= q.created_at AND (q.due_at IS NULL OR q.next_at >= q.due_at) THEN q.next_at
+                WHEN q.due_at < q.created_at - 86400000000 THEN q.created_at - 86400000000
+                ELSE COALESCE(q.due_at, q.created_at) END,
            q.due_at, q.next_at, q.attempts + 1, 0, q.claim_no, COALESCE(@last_error, q.last_error),
            CASE WHEN q.to_state = 4 THEN @now END, CASE WHEN q.to_state = 4 THEN @owner_token END, q.expires_at,
            q.response, 1
@@ -150,8 +151,9 @@ BEGIN
                         was_state)
     SELECT q.seq, q.claim_no, q.to_state,
            CASE WHEN q.to_state > 0 THEN NULL
-                WHEN q.next_at >= COALESCE(q.due_at, q.created_at) AND q.next_at >= q.created_at THEN q.next_at
-                WHEN q.due_at >= q.created_at THEN q.due_at ELSE q.created_at END,
+                WHEN q.next_at >= q.created_at AND (q.due_at IS NULL OR q.next_at >= q.due_at) THEN q.next_at
+                WHEN q.due_at < q.created_at - 86400000000 THEN q.created_at - 86400000000
+                ELSE COALESCE(q.due_at, q.created_at) END,
            q.due_at, q.next_at, q.attempts, q.crashes, q.claim_no, q.error, CASE WHEN q.to_state > 0 THEN @now END,
            CASE WHEN q.to_state > 0 THEN q.owner END, q.expires_at, q.response, 1
     FROM (SELECT s.seq, s.claim_no, s.due_at, s.created_at, s.attempts, s.owner, s.expires_at, s.response,

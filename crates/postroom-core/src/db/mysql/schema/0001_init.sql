@@ -246,7 +246,7 @@ BEGIN
     INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
                           expires_at, max_attempts, created_at, lane)
     VALUES (v_id, NULLIF(v_message, v_id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
-            NULLIF(p_correlation_id, ''), GREATEST(v_at, COALESCE(v_due, v_at)), v_due,
+            NULLIF(p_correlation_id, ''), COALESCE(GREATEST(v_due, v_at - 86400000000), v_at), v_due,
             CASE WHEN p_ttl_seconds IS NOT NULL THEN v_at + p_ttl_seconds * 1000000
                  WHEN p_destination IS NOT NULL THEN GREATEST(v_at, COALESCE(v_due, v_at)) + 86400000000 END,
             p_max_attempts, v_at, NULLIF(p_lane, ''))

@@ -237,7 +237,8 @@ BEGIN
     ), stored AS (
         INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
                               due_at, expires_at, max_attempts, created_at, lane)
-        SELECT id, nullif(message, id), coalesce($8, 'Event'), $1, $2, $3, $5, nullif($6, ''), greatest(now, due), due,
+        SELECT id, nullif(message, id), coalesce($8, 'Event'), $1, $2, $3, $5, nullif($6, ''),
+               CASE WHEN due IS NULL THEN now ELSE greatest(due, now - 86400000000) END, due,
                CASE WHEN $9 IS NOT NULL THEN now + (extract(epoch FROM $9) * 1000000)::bigint
                     WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now, nullif($12, '')
         FROM told

@@ -36,8 +36,10 @@ CREATE TABLE IF NOT EXISTS {outbox} (
 ) STRICT;
 
 -- A row that another program inserts has no visible_at. It gets the same checks as the messages of the library, and the
--- columns that follow from the others are filled in.
-CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} WHEN NEW.visible_at IS NULL
+-- columns that follow from the others are filled in. A message with a head start goes into the line at once: it need not
+-- wait until a claim has looked at those before it.
+CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox}
+WHEN NEW.visible_at IS NULL OR NEW.visible_at < NEW.created_at
 BEGIN
     SELECT CASE
         WHEN length(NEW.id) <> 16 OR NEW.id = zeroblob(16) OR length(NEW.message_id) <> 16
@@ -74,11 +76,19 @@ BEGIN
     END;
     UPDATE {outbox}
     SET correlation_id = nullif(NEW.correlation_id, ''), lane = nullif(NEW.lane, ''),
-        visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
+        visible_at = max(NEW.created_at - 86400000000, coalesce(NEW.due_at, NEW.created_at)),
         -- With a destination it lives for a day after it is due, the default of the library.
         expires_at = coalesce(NEW.expires_at, CASE WHEN NEW.destination IS NOT NULL
             THEN max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)) + 86400000000 END)
-    WHERE seq = NEW.seq;
+    WHERE seq = NEW.seq AND NEW.visible_at IS NULL;
+    INSERT INTO {outbox}_trouble (seq, expires_at)
+    SELECT seq, expires_at FROM {outbox} WHERE seq = NEW.seq AND visible_at < created_at;
+    INSERT INTO {outbox}_line (seq, place, visible_at, expires_at)
+    SELECT seq, CASE WHEN destination IS NULL THEN '=' || topic ELSE '>' || destination END, visible_at, expires_at
+    FROM {outbox} WHERE seq = NEW.seq AND visible_at < created_at AND lane IS NULL;
+    INSERT INTO {outbox}_lane (seq, lane, no, at, expires_at, place)
+    SELECT seq, lane, seq << 24, visible_at, expires_at, -1
+    FROM {outbox} WHERE seq = NEW.seq AND visible_at < created_at AND lane IS NOT NULL;
 END;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
@@ -119,10 +129,16 @@ CREATE TABLE IF NOT EXISTS {inbox}_seen (
 ) STRICT;
 
 {each}
--- A message that is only known.
-CREATE TRIGGER IF NOT EXISTS {inbox}_known AFTER INSERT ON {inbox} WHEN NEW.born = 5
+-- A message that is only known, or has a head start.
+CREATE TRIGGER IF NOT EXISTS {inbox}_known AFTER INSERT ON {inbox} WHEN NEW.born = 5 OR NEW.visible_at < NEW.created_at
 BEGIN
-    INSERT INTO {inbox}_trouble (seq, state, at, expires_at) VALUES (NEW.seq, 5, NEW.last_seen_at, NEW.expires_at);
+    INSERT INTO {inbox}_trouble (seq, state, at, expires_at)
+    VALUES (NEW.seq, NEW.born, CASE WHEN NEW.born = 5 THEN NEW.last_seen_at END, NEW.expires_at);
+    INSERT INTO {inbox}_line (seq, place, visible_at, expires_at)
+    SELECT NEW.seq, '=' || NEW.topic, NEW.visible_at, NEW.expires_at WHERE NEW.born = 0 AND NEW.lane IS NULL;
+    INSERT INTO {inbox}_lane (seq, lane, no, at, expires_at, place)
+    SELECT NEW.seq, NEW.lane, NEW.seq << 24, NEW.visible_at, NEW.expires_at, -1
+    WHERE NEW.born = 0 AND NEW.lane IS NOT NULL;
 END;
 
 -- Its content arrives.
