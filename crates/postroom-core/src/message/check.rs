@@ -1,5 +1,7 @@
 //! The rules for texts, in one place: they are the same on every database.
 
+use std::time::Duration;
+
 use crate::message::Headers;
 use crate::support::error::{Error, Result};
 
@@ -58,6 +60,14 @@ pub(crate) fn payload(text: &str) -> Result<()> {
         return Err(Error::invalid("a payload must not contain U+0000: not every database can store it"));
     }
     Ok(())
+}
+
+/// Checks a time to live.
+pub(super) fn life(ttl: Option<Duration>) -> Result<()> {
+    match ttl {
+        Some(Duration::ZERO) => Err(Error::invalid("a message's time to live must be longer than zero")),
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn headers(headers: &Headers) -> Result<()> {

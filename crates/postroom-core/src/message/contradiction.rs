@@ -1,6 +1,7 @@
 //! Contradictions in a message: it asks for something that cannot happen.
 
 use crate::message::NewMessage;
+use crate::message::new::Due;
 use crate::support::error::{Error, Result};
 
 impl NewMessage {
@@ -16,9 +17,9 @@ impl NewMessage {
             let why = format!("{due} is not before {expires}: the message would have expired before it is due");
             Err(Error::invalid(why))
         };
-        match (self.due_after.zip(self.expires_after), self.due_at.zip(self.expires_at)) {
-            (Some((due, expires)), _) if due >= expires => never("due_after", "expires_after"),
-            (_, Some((due, expires))) if due >= expires => never("due_at", "expires_at"),
+        match (self.due, self.expires_after, self.expires_at) {
+            (Due::After(due), Some(expires), _) if due >= expires => never("due_after", "expires_after"),
+            (Due::At(due), _, Some(expires)) if due >= expires => never("due_at", "expires_at"),
             _ => Ok(()),
         }
     }

@@ -1,12 +1,10 @@
-//! A message before it is stored, in the outbox or in the inbox.
+//! A message before it is stored in the outbox, and what it has in common with one for the inbox.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::message::payload::VERSION_HEADER;
-use crate::message::{
-    ContentHash, Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json,
-};
+use crate::message::{Headers, Incoming, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
@@ -23,6 +21,15 @@ pub const EXPIRES_AT: &str = "rf-expires-at";
 
 /// The header in which the lane of a message travels to its receiver.
 pub const LANE: &str = "rf-lane";
+
+/// When a message is due. Durations count from its enqueuing.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Due {
+    Now,
+    At(Timestamp),
+    After(Duration),
+    Before(Duration),
+}
 
 /// A message to put in an outbox.
 ///
@@ -46,9 +53,7 @@ pub struct NewMessage {
     pub(crate) headers: Headers,
     pub(crate) correlation_id: Option<String>,
     pub(crate) lane: Option<String>,
-    pub(crate) due_at: Option<Timestamp>,
-    pub(crate) due_after: Option<Duration>,
-    pub(crate) head_start: Option<Duration>,
+    pub(crate) due: Due,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) expires_after: Option<Duration>,
     /// The time to live from the retry policy, for a message that does not set its own.
@@ -71,9 +76,7 @@ impl NewMessage {
             headers: Headers::new(),
             correlation_id: None,
             lane: None,
-            due_at: None,
-            due_after: None,
-            head_start: None,
+            due: Due::Now,
             expires_at: None,
             expires_after: None,
             unasked_ttl: None,
@@ -98,20 +101,14 @@ impl NewMessage {
         pub fn to(mut self, destination: impl Into<String>) { self.destination = Some(destination.into()); }
 
         /// Sets the time before which it is not handled or sent.
-        pub fn due_at(mut self, time: Timestamp) {
-            (self.due_at, self.due_after, self.head_start) = (Some(time), None, None);
-        }
+        pub fn due_at(mut self, time: Timestamp) { self.due = Due::At(time); }
 
         /// Sets how long after enqueuing it becomes due, by the store's clock.
-        pub fn due_after(mut self, delay: Duration) {
-            (self.due_at, self.due_after, self.head_start) = (None, Some(delay), None);
-        }
+        pub fn due_after(mut self, delay: Duration) { self.due = Due::After(delay); }
 
         /// Lets it go ahead of others, as if it had been due this long ago; at most 24 hours. Whatever waits for longer
         /// still comes first, so nothing waits for ever. It takes the place of a due time.
-        pub fn head_start(mut self, ahead: Duration) {
-            (self.due_at, self.due_after, self.head_start) = (None, None, Some(ahead));
-        }
+        pub fn head_start(mut self, ahead: Duration) { self.due = Due::Before(ahead); }
 
         /// Sets the time at which it expires.
         pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
@@ -159,8 +156,8 @@ impl NewMessage {
         if let Some(destination) = &self.destination {
             check::service("destination", destination)?;
         }
-        check_life(self.expires_after)?;
-        if self.head_start.is_some_and(|ahead| ahead > HEAD_START_MAX) {
+        check::life(self.expires_after)?;
+        if matches!(self.due, Due::Before(ahead) if ahead > HEAD_START_MAX) {
             return Err(Error::invalid("a head start is at most 24 hours"));
         }
         self.check_contradictions()
@@ -173,8 +170,12 @@ impl NewMessage {
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
-        let after = || self.due_after.map(|delay| now.plus(delay));
-        self.due_at.or_else(after).or_else(|| self.head_start.map(|ahead| now.minus(ahead)))
+        match self.due {
+            Due::Now => None,
+            Due::At(time) => Some(time),
+            Due::After(delay) => Some(now.plus(delay)),
+            Due::Before(ahead) => Some(now.minus(ahead)),
+        }
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
@@ -205,133 +206,6 @@ impl NewMessage {
             max_attempts: self.max_attempts,
             last_error: None,
         }
-    }
-}
-
-/// A message that has arrived, to put in an inbox.
-///
-/// ```
-/// use postroom::{InboxKey, Incoming};
-///
-/// let key = InboxKey::new("stripe", "evt_1")?;
-/// let payload = r#"{"amount":100}"#;
-/// let incoming = Incoming::new(key, "payment.received", payload).hash(postroom::message::hash_bytes(payload));
-/// # Ok::<(), postroom::Error>(())
-/// ```
-#[derive(Clone, PartialEq)]
-pub struct Incoming {
-    pub(crate) key: InboxKey,
-    #[doc(hidden)]
-    pub kind: Kind,
-    #[doc(hidden)]
-    pub topic: String,
-    #[doc(hidden)]
-    pub payload: String,
-    pub(crate) hash: Option<ContentHash>,
-    #[doc(hidden)]
-    pub headers: Headers,
-    #[doc(hidden)]
-    pub correlation_id: Option<String>,
-    #[doc(hidden)]
-    pub lane: Option<String>,
-    pub(crate) due_at: Option<Timestamp>,
-    #[doc(hidden)]
-    pub expires_at: Option<Timestamp>,
-    pub(crate) expires_after: Option<Duration>,
-    pub(crate) max_attempts: Option<u32>,
-}
-
-impl Incoming {
-    /// Creates a message that arrived under `key`.
-    pub fn new(key: InboxKey, topic: impl Into<String>, payload: impl Into<String>) -> Self {
-        Self {
-            key,
-            kind: Kind::Event,
-            topic: topic.into(),
-            payload: payload.into(),
-            hash: None,
-            headers: Headers::new(),
-            correlation_id: None,
-            lane: None,
-            due_at: None,
-            expires_at: None,
-            expires_after: None,
-            max_attempts: None,
-        }
-    }
-
-    crate::setters! {
-        /// Sets the hash of its content, so that the same id with different content is noticed. Use
-        /// [`hash_bytes`](crate::hash_bytes), or a [`ContentHash`] of another algorithm.
-        pub fn hash(mut self, hash: impl Into<ContentHash>) { self.hash = Some(hash.into()); }
-
-        /// Sets the time before which it is not handled.
-        pub fn due_at(mut self, time: Timestamp) { self.due_at = Some(time); }
-
-        /// Sets the time at which it expires without being handled. Its key is still recognised afterwards.
-        pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
-
-        /// Sets how long after enqueuing it expires without being handled, by the store's clock.
-        pub fn expires_after(mut self, ttl: Duration) { (self.expires_at, self.expires_after) = (None, Some(ttl)); }
-    }
-
-    pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
-        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl)))
-    }
-
-    pub(crate) fn is_past_expiry(&self, now: Timestamp) -> bool {
-        self.expires_at.is_some_and(|expires| expires <= now)
-    }
-
-    /// Converts it to the message that a row stored now contains.
-    #[doc(hidden)]
-    pub fn to_message(&self, now: Timestamp) -> Message {
-        Message {
-            origin: Origin::Inbox { key: self.key.clone(), hash: self.hash.clone(), last_seen_at: now },
-            kind: self.kind,
-            topic: self.topic.clone(),
-            payload: self.payload.clone(),
-            payload_dropped: false,
-            headers: self.headers.clone(),
-            correlation_id: self.correlation_id.clone(),
-            lane: self.lane.clone(),
-            created_at: now,
-            due_at: self.due_at,
-            expires_at: self.expires(now),
-            attempts: 0,
-            max_attempts: self.max_attempts,
-            last_error: None,
-        }
-    }
-
-    /// Returns the key by which the inbox recognises it.
-    pub fn key(&self) -> &InboxKey {
-        &self.key
-    }
-
-    #[doc(hidden)]
-    pub fn check(&self) -> Result<()> {
-        check_life(self.expires_after)?;
-        self.check_content()
-    }
-
-    /// Checks a message that did not come through a receiver. Such a message must not set the wire's own headers.
-    #[doc(hidden)]
-    pub fn check_from_outside(&self) -> Result<()> {
-        let prefix = check::RESERVED;
-        match self.headers.keys().find(|name| name.starts_with(prefix)) {
-            Some(name) => {
-                Err(Error::invalid(format!("the header {name}: names that begin with {prefix} are reserved")))
-            }
-            None => self.check(),
-        }
-    }
-}
-
-fn check_life(ttl: Option<Duration>) -> Result<()> {
-    match ttl {
-        Some(Duration::ZERO) => Err(Error::invalid("a message's time to live must be longer than zero")),
-        _ => Ok(()),
     }
 }
 
@@ -377,7 +251,7 @@ macro_rules! shared_setters {
                 self
             }
 
-            fn check_content(&self) -> Result<()> {
+            pub(super) fn check_content(&self) -> Result<()> {
                 check::name("topic", &self.topic)?;
                 check::payload(&self.payload)?;
                 check::headers(&self.headers)?;
