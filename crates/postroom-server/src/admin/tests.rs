@@ -254,6 +254,8 @@ async fn what_is_wrong_with_a_message_is_said_and_nothing_is_stored() {
         (json!({ "topic": "a", "payload": 1, "messageId": "x" }), "is not a UUID"),
         (json!({ "topic": "a", "payload": 1, "dueAt": "tomorrow" }), "dueAt is not a valid time"),
         (json!({ "topic": "a", "payload": 1, "dueAt": "2030-01-01T00:00:00Z", "dueAfterSeconds": 1 }), "both dueAt"),
+        (json!({ "topic": "a", "payload": 1, "dueAfterSeconds": 1, "headStartSeconds": 1 }), "and headStartSeconds"),
+        (json!({ "topic": "a", "payload": 1, "headStartSeconds": 86_401 }), "a head start is at most 24 hours"),
         (json!({ "topic": "a", "payload": 1, "maxAttempts": 0 }), "max attempts"),
         (json!({ "topic": "a", "payload": 1, "maxAttempts": "7" }), "the field `maxAttempts` is invalid"),
         (json!({ "topic": 7, "payload": 1 }), "the field `topic` is invalid"),

@@ -106,6 +106,7 @@ fn wrong_usage_is_told_apart_and_explained() {
         (&["send", "a", "--due-in", "10"][..], "write a whole number and ms, s, m, h or d"),
         (&["send", "a", "--due-in", "5 parsecs"], "is not a unit of time"),
         (&["send", "a", "--expires-in", "0s"], "longer than zero"),
+        (&["send", "a", "--due-in", "1s", "--head-start", "1s"], "cannot be used with"),
         (&["send", "a", "--id", "zzz"], "is not a UUID"),
         (&["send", "a", "--id", "00000000-0000-0000-0000-000000000000"], "must not be the nil UUID"),
         (&["send", "a", "--header", "tenant"], "write NAME=VALUE"),

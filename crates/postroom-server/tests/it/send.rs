@@ -31,6 +31,15 @@ fn every_option_reaches_the_message() {
 }
 
 #[test]
+fn a_head_start_is_a_due_time_in_the_past() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "password.reset", "x", "--head-start", "10m"]);
+    let story = &desk.json(&["show", &id])[0];
+    assert_eq!(story["state"], "ready");
+    assert!(story["due_at"].as_str() < story["created_at"].as_str(), "{story}");
+}
+
+#[test]
 fn the_same_id_is_stored_once() {
     let desk = Desk::new();
     let send = ["send", "a", "--id", "0198c1d4-7a2b-7c3d-8e4f-5a6b7c8d9e0f"];

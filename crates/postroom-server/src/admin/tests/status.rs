@@ -74,6 +74,8 @@ async fn a_key_with_any_other_content_is_refused() {
         // These are counted from each request, so they differ by themselves.
         (with("dueAfterSeconds", json!(60)), with("dueAfterSeconds", json!(61)), 200),
         (plain.clone(), with("dueAfterSeconds", json!(60)), 422),
+        (with("headStartSeconds", json!(60)), with("headStartSeconds", json!(61)), 200),
+        (plain.clone(), with("headStartSeconds", json!(60)), 422),
         (plain.clone(), with("expiresAfterSeconds", json!(60)), 200),
     ] {
         let node = Node::new();
