@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use postroom::handler::State;
 use postroom::postgres::{Postgres, PostgresOptions};
+use postroom::queue::Cancelled;
 use postroom::services::{Courier, Neighbours, Receiver, Service, Services};
 use postroom::{Command, Ctx, Event, HandlerResult, Handlers, Outbox, Payload, RetryPolicy, Worker};
 use serde::{Deserialize, Serialize};
@@ -109,7 +110,7 @@ async fn sell(outbox: Outbox, pool: PgPool, _stop: oneshot::Sender<()>) -> anyho
     println!("order {order} is on shelf {}", reserved.shelf);
 
     // It is paid: nobody has to be reminded.
-    anyhow::ensure!(outbox.cancel(reminder.id()).await?, "the reminder is already being sent");
+    anyhow::ensure!(outbox.cancel(reminder.id()).await? == Cancelled::Waiting, "the reminder is already being sent");
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     let confirmed = "SELECT confirmed FROM orders WHERE id = $1";
     while !sqlx::query_scalar::<_, bool>(confirmed).bind(order).fetch_one(&pool).await? {

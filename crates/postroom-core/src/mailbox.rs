@@ -1,5 +1,6 @@
 //! The public API of the queues: outbox, inbox, and the verbs that both have.
 
+mod cancel;
 pub mod inbox;
 pub(crate) mod operator;
 pub mod outbox;

@@ -6,7 +6,7 @@
 //!               ▲  ▲             │ │ └─fail, attempts spent, three crashes alone──▶ dead ──revive──▶ ready
 //!               │  └─abandon, release─┘ └─lease over: reap ─▶ ready (after a pause)
 //!               └ due time, backoff        ttl over ─▶ expired ──revive──▶ ready
-//!  taken back:  ready ──cancel──▶ dismissed (outbox only)
+//!  cancelled:   ready ──cancel──▶ dismissed        leased ──cancel, then anything but an ack──▶ dismissed
 //!  by an operator:  dead, expired ──dismiss──▶ dismissed ──purge──▶ (gone)       dead, ttl over ──▶ expired
 //!  inbox only:  seen ──enqueue──▶ ready        seen ──mark_processing──▶ processing (never claimed)
 //!                                             processing ──mark_processing──▶ processing, one attempt more

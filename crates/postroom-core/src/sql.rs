@@ -10,6 +10,7 @@ mod render;
 pub(crate) mod rules;
 pub(crate) mod shared;
 pub(crate) mod steps;
+pub(crate) mod stops;
 pub(crate) mod text;
 
 pub use names::TableNames;

@@ -6,6 +6,7 @@ pub(crate) mod sabotage;
 
 pub(crate) mod admission;
 pub(crate) mod audit;
+pub(crate) mod cancel;
 pub(crate) mod failed;
 pub(crate) mod filter;
 pub(crate) mod holding;
@@ -26,6 +27,8 @@ pub(crate) mod wake;
 pub use admission::Admission;
 pub use audit::{Act, Audited};
 pub(crate) use audit::{Deed, Operation};
+pub use cancel::{Cancelled, CancelledLane};
+pub(crate) use cancel::{LaneStep, LaneStepped, Stop, Target};
 pub use failed::{ERROR_GROUP_CHARS, Failed, FailedGroup};
 pub use filter::Filter;
 pub(crate) use holding::{Held, Holding};
@@ -153,6 +156,22 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     /// Applies an operator's change and adds its entry to the audit trail, in one transaction.
     fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>>;
+
+    #[doc(hidden)]
+    /// Cancels a message. On behalf of an operator, it adds an entry to the audit trail.
+    fn cancel(&self, queue: Queue, target: Target, deed: Option<Deed>) -> BoxFuture<'_, Result<Cancelled>>;
+
+    #[doc(hidden)]
+    /// Does the same to some messages of a lane.
+    fn cancel_lane(&self, queue: Queue, step: LaneStep, deed: Option<Deed>) -> BoxFuture<'_, Result<LaneStepped>>;
+
+    #[doc(hidden)]
+    /// Returns the messages in progress that are to stop.
+    fn stops(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Stop>>>;
+
+    #[doc(hidden)]
+    /// Forgets about those that have ended.
+    fn sweep_stops(&self, queue: Queue) -> BoxFuture<'_, Result<()>>;
 
     /// Returns the audit trail, newest entry first.
     fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>>;

@@ -37,10 +37,10 @@ use std::time::Duration;
 use metrics::{counter, gauge};
 use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
-use crate::message::{InboxKey, Message, MessageId, NewMessage, WorkItemId};
+use crate::message::{InboxKey, Message, MessageId, NewMessage};
 use crate::queue::Outcome;
 use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Scope, Settled, State, Whose};
-use crate::store::{Arrival, Sighting, Stored};
+use crate::store::{Arrival, Cancelled, CancelledLane, Sighting, Stored};
 use crate::support::error::Error;
 use crate::telemetry::label::store_label;
 
@@ -217,8 +217,17 @@ pub(crate) fn ruled(queue: Named<'_>, act: &str, scope: &Scope) {
     info!(store = queue.store, queue = %queue.kind, act, kind, name, "pause or limit changed");
 }
 
-pub(crate) fn cancelled(queue: Named<'_>, id: WorkItemId) {
-    info!(store = queue.store, queue = %queue.kind, work_item_id = %id, "message cancelled");
+pub(crate) fn cancelled(queue: Named<'_>, id: &str, became: Cancelled) {
+    match became {
+        Cancelled::Waiting => info!(store = queue.store, queue = %queue.kind, id, "message cancelled"),
+        Cancelled::Asked => info!(store = queue.store, queue = %queue.kind, id, "message asked to stop"),
+        Cancelled::TooLate | Cancelled::Unknown => {}
+    }
+}
+
+pub(crate) fn lane_cancelled(queue: Named<'_>, lane: &str, cancelled: CancelledLane) {
+    let CancelledLane { waiting, asked, .. } = cancelled;
+    info!(store = queue.store, queue = %queue.kind, lane, waiting, asked, "messages of a lane cancelled");
 }
 
 pub(crate) fn revived(queue: Named<'_>, revived: u64) {

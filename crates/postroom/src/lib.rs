@@ -85,9 +85,9 @@ pub mod queue {
 
     #[doc(inline)]
     pub use postroom_core::{
-        BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Enqueued, Fault, LEASE_MAX, Lease, LeaseToken,
-        Pending, Place, Pull, PullRequest, Pulled, Queue, Reaped, RetryPolicies, Settle, Settled, State, Stored,
-        Topics, Whose, WorkQueue,
+        BATCH_MAX, CRASHES_MAX, Cancelled, CancelledLane, Cause, ClaimRequest, Claimed, Claims, Enqueued, Fault,
+        LEASE_MAX, Lease, LeaseToken, Pending, Place, Pull, PullRequest, Pulled, Queue, Reaped, RetryPolicies, Settle,
+        Settled, State, Stored, Topics, Whose, WorkQueue,
     };
 }
 

@@ -3,6 +3,7 @@
 mod abandon;
 mod ack;
 mod arrive;
+mod asked_to_stop;
 mod claim;
 mod clocks;
 mod crash;
@@ -51,6 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
         revive::CASES,
         dismiss::CASES,
         take_back::CASES,
+        asked_to_stop::CASES,
         purge::CASES,
         retention::CASES,
         dedupe::CASES,

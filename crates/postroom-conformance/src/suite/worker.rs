@@ -1,5 +1,6 @@
 //! Who handles messages: in which order, how often, with which effects, and when a worker stops.
 
+mod cancelled;
 mod discovery;
 mod dispatch;
 mod effects;
@@ -29,6 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         retry::CASES,
         work::CASES,
         renew::CASES,
+        cancelled::CASES,
         shutdown::CASES,
         wake::CASES,
         dispatch::CASES,

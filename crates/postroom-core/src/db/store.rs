@@ -17,9 +17,9 @@ use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Rule, Settle, Set
 use crate::sql::Statement;
 use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Questions, Tally};
 use crate::store::{
-    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint, HandledMark,
-    HandledMarks, Hold, HoldChange, Holding, Identity, ManualMove, Marked, Operation, PutMode, QueueStats, Record,
-    Sighting, Store, Stored, Times, Wake,
+    Admission, Arrival, Audited, BoxFuture, Cancelled, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint,
+    HandledMark, HandledMarks, Hold, HoldChange, Holding, Identity, LaneStep, LaneStepped, ManualMove, Marked,
+    Operation, PutMode, QueueStats, Record, Sighting, Stop, Store, Stored, Target, Times, Wake,
 };
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
@@ -118,6 +118,14 @@ macro_rules! sql_store {
                 ring(queue) fn change(queue: Queue, change: Operation, deed: Deed) -> u64 {
                     verbs.change(session, *queue, change, deed, now)
                 }
+                ring(queue) fn cancel(queue: Queue, target: Target, deed: Option<Deed>) -> Cancelled {
+                    verbs.cancel(session, *queue, target, deed.as_ref(), now)
+                }
+                ring(queue) fn cancel_lane(queue: Queue, step: LaneStep, deed: Option<Deed>) -> LaneStepped {
+                    verbs.cancel_lane(session, *queue, step, deed.as_ref(), now)
+                }
+                ask fn stops(queue: Queue) -> Vec<Stop> { verbs.stops(session, *queue) }
+                write fn sweep_stops(queue: Queue) -> () { verbs.sweep_stops(session, *queue) }
                 ask fn audit(queue: Queue, limit: usize) -> Vec<Audited> { verbs.audit(session, *queue, *limit) }
                 write fn see(key: InboxKey, hash: Option<ContentHash>) -> Sighting {
                     verbs.see(session, key, hash.as_ref(), now)

@@ -8,7 +8,7 @@ use crate::mailbox::work_queue::WorkQueue;
 use crate::message::{ContentHash, InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Done, Statement, Tx};
-use crate::store::{Arrival, Identity, ManualMove, PutMode, Record, Store};
+use crate::store::{Arrival, Cancelled, Identity, ManualMove, PutMode, Record, Store, Target};
 use crate::support::error::Result;
 use crate::telemetry;
 
@@ -101,6 +101,25 @@ impl Inbox {
     /// Marks a message dead and voids its leases. Returns false if it is unknown or done.
     pub async fn mark_dead(&self, key: &InboxKey, error: &str) -> Result<bool> {
         self.store.mark(key.clone(), ManualMove::Dead { error: error_text(error) }).await
+    }
+
+    /// Cancels a message, and returns what became of it: see [`Outbox::cancel`](crate::Outbox::cancel). Its sender is
+    /// not told. While the message is kept, it is a duplicate if it arrives again.
+    ///
+    /// ```
+    /// # use postroom::store::MemoryStore;
+    /// use postroom::queue::Cancelled;
+    /// use postroom::{Inbox, InboxKey, Incoming};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (inbox, key) = (Inbox::new(MemoryStore::new()), InboxKey::new("stripe", "evt_1")?);
+    /// assert_eq!(inbox.cancel(&key).await?, Cancelled::Unknown);
+    /// inbox.accept(Incoming::new(key.clone(), "payment.received", "{}")).await?;
+    /// assert_eq!(inbox.cancel(&key).await?, Cancelled::Waiting);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn cancel(&self, key: &InboxKey) -> Result<Cancelled> {
+        self.queue.cancel_target(Target::Arrived(key.clone())).await
     }
 
     /// Enqueues a message. If its key is known, new content replaces the stored content, unless the message is done.

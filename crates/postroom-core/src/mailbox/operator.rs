@@ -98,7 +98,7 @@ impl WorkQueue {
         if self.queue == Queue::Inbox && matches!(scope, Scope::Place(Place::Service(_))) {
             return Err(Error::invalid("messages of the inbox have no destination; name a topic"));
         }
-        let act = operation.as_str();
+        let act = operation.act().as_str();
         let changed = self.change(operation).await? > 0;
         if changed {
             telemetry::ruled(self.named(), act, scope);

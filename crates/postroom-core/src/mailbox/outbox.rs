@@ -13,7 +13,7 @@ use crate::message::{IntoMessage, MessageId, NewMessage, Outgoing, Replies, Work
 use crate::queue::Queue;
 use crate::queue::retry::RetryPolicies;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
-use crate::store::{Filter, Identity, Operation, Record, Store, Stored, Wake};
+use crate::store::{Cancelled, Filter, Identity, Record, Store, Stored, Target, Wake};
 use crate::support::error::{Error, Result};
 use crate::telemetry;
 
@@ -220,15 +220,17 @@ impl Outbox {
         Pending::new(self.store.clone(), id, destination)
     }
 
-    /// Takes back a waiting message, and returns whether it was still waiting. It does not touch a message that is in
-    /// progress or finished. A message that failed and waits for its next attempt is taken back too; the effects of its
-    /// attempts remain.
+    /// Cancels a message, and returns what became of it. One that waits is taken back, also if it failed and waits for
+    /// its next attempt; the effects of its attempts remain. One in progress is asked to stop: within about a second
+    /// its handler is told by [`Ctx::cancelled`](crate::Ctx::cancelled), and it is not tried again if this attempt
+    /// fails.
     ///
     /// The message becomes [`Dismissed`](crate::State::Dismissed), with "cancelled" as the reason. While it is kept
     /// ([`Retention`](crate::Retention)), the same message is a duplicate if it is enqueued again.
     ///
     /// ```
     /// # use std::time::Duration;
+    /// use postroom::queue::Cancelled;
     /// use postroom::{NewMessage, Outbox};
     /// use postroom::operator::Operator;
     /// use postroom::store::MemoryStore;
@@ -237,18 +239,14 @@ impl Outbox {
     /// let outbox = Outbox::new(MemoryStore::new());
     /// let reminder = NewMessage::new("reminder.due", r#"{"order":7}"#).due_after(Duration::from_secs(3600));
     /// let id = outbox.enqueue(reminder).await?.id();
-    /// assert!(outbox.cancel(id).await?, "it was still waiting");
-    /// assert!(!outbox.cancel(id).await?);
+    /// assert_eq!(outbox.cancel(id).await?, Cancelled::Waiting);
+    /// assert_eq!(outbox.cancel(id).await?, Cancelled::TooLate);
     /// let record = outbox.find(id.as_uuid()).await?.remove(0);
     /// assert_eq!(record.dismissal().and_then(Operator::why), Some("cancelled"));
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
     /// ```
-    pub async fn cancel(&self, id: WorkItemId) -> Result<bool> {
-        let was_waiting = self.queue.change(Operation::Cancel(id)).await? > 0;
-        if was_waiting {
-            telemetry::cancelled(self.queue.named(), id);
-        }
-        Ok(was_waiting)
+    pub async fn cancel(&self, id: WorkItemId) -> Result<Cancelled> {
+        self.queue.cancel_target(Target::Outgoing(id)).await
     }
 
     /// Puts done messages back in the queue, because their receiver was restored from a backup.

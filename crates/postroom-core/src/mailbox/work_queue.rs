@@ -65,8 +65,13 @@ impl WorkQueue {
     /// Changes messages by hand. Every change leaves an entry in the audit trail.
     pub(crate) async fn change(&self, operation: Operation) -> Result<u64> {
         let deed = self.deed.as_ref().map_or_else(|| Deed::unnamed(&operation), |deed| Deed::clone(deed));
-        let span = telemetry::verb_span(operation.as_str(), self.named());
+        let span = telemetry::verb_span(operation.act().as_str(), self.named());
         self.store.change(self.queue, operation, deed).instrument(span).await
+    }
+
+    /// Returns what the operator does through it, if there is one.
+    pub(super) fn deed(&self) -> Option<Deed> {
+        self.deed.as_deref().cloned()
     }
 
     /// Returns which of the two queues it is.

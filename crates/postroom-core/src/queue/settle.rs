@@ -208,7 +208,7 @@ impl Settled {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Reaped {
-    /// Rows that went back to the queue.
+    /// Rows that went back to the queue, or were dismissed because they had been cancelled.
     pub freed: u64,
     /// Rows that are dead now, because their workers crashed too often.
     pub dead: u64,

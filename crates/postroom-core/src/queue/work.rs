@@ -172,6 +172,15 @@ impl Work {
         self.processed_at = Some(now);
     }
 
+    /// Lets it wait again, whatever its claim came to. It does so only until it is dismissed.
+    pub(crate) fn wait_again(&mut self) {
+        self.state = State::Ready;
+        self.processed_at = None;
+        self.processed_by = None;
+        self.owner = None;
+        self.locked_until = None;
+    }
+
     /// Dismisses a dead letter, or a message that was cancelled. Its retention starts now.
     pub(crate) fn dismiss(&mut self, now: Timestamp) {
         self.state = State::Dismissed;

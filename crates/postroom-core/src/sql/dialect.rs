@@ -12,6 +12,7 @@ use crate::sql::render::{Renderer, named};
 use crate::sql::rules::{RULES, RuleSql};
 use crate::sql::shared;
 use crate::sql::steps::{Known, Steps};
+use crate::sql::stops::{STOPS, StopSql};
 use crate::sql::text::{Places, SqlTemplate};
 
 /// The statements of one database. `{t}` stands for the queue's table; the other tables are named after it. `{n}` is
@@ -152,6 +153,8 @@ statements! {
         list, list_rows, brief_rows, save, put_back, dismiss, expire_dead, count_overdue, count_purgeable, failure_add,
         failure_trim, failure_list, hold_remove, hold_add, hold_list, audit_more, audit_add, audit_list, count_to,
         count_of, count_held_to, count_held_of, count, count_waiting, oldest, ahead_set, misplaced,
+        /// The messages of a lane that wait or are in progress, in its order: place and number.
+        lane_rows,
     }
 }
 
@@ -208,6 +211,7 @@ pub(crate) struct QueueStatements {
     pub(crate) purges: Purges,
     pub(crate) questions: QuestionStatements,
     pub(crate) rules: RuleSql<SqlTemplate>,
+    pub(crate) stops: StopSql<SqlTemplate>,
 }
 
 /// The statements for rows in one state.
@@ -255,6 +259,7 @@ impl QueueStatements {
             purges: Purges::new(&dialect.purge, queue, |sql| on.one(sql)),
             questions: QuestionStatements::new(&dialect.questions, |sql| on.one(sql)),
             rules: RULES.map(one),
+            stops: STOPS.map(one),
         }
     }
 

@@ -123,6 +123,7 @@ pub(crate) const QUEUE: QueueSql = QueueSql {
          WHERE seq = ?1 AND claim_no = ?2 AND state = ?3 AND visible_at = ?9{returning}",
     // The messages that do not stand in exactly one place, up to a thousand.
     misplaced: "SELECT count(*) FROM (SELECT 1 AS one FROM {t}_misplaced LIMIT 1000) AS wrong",
+    lane_rows: "SELECT no, seq FROM {t}_lane WHERE lane = ?1 AND no > ?2 AND place < 2 ORDER BY no LIMIT ?3",
 };
 
 pub(crate) const IN_STATE: InStateSql = InStateSql {

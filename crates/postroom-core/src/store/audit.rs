@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::operator::{Operator, UNNAMED};
 use super::{Filter, Revival};
-use crate::message::WorkItemId;
 use crate::queue::{Limit, Scope};
 use crate::support::clock::Timestamp;
 
@@ -35,11 +34,22 @@ pub enum Act {
     Resume,
     /// The operator set a limit, or removed it.
     Limit,
+    /// The operator cancelled messages.
+    Cancel,
 }
 
 impl Act {
-    const ALL: [Self; 8] =
-        [Self::Revive, Self::Redrive, Self::Dismiss, Self::Expire, Self::Purge, Self::Pause, Self::Resume, Self::Limit];
+    const ALL: [Self; 9] = [
+        Self::Revive,
+        Self::Redrive,
+        Self::Dismiss,
+        Self::Expire,
+        Self::Purge,
+        Self::Pause,
+        Self::Resume,
+        Self::Limit,
+        Self::Cancel,
+    ];
 
     /// Returns the name, in one word.
     pub fn as_str(self) -> &'static str {
@@ -52,6 +62,7 @@ impl Act {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Limit => "limit",
+            Self::Cancel => "cancel",
         }
     }
 
@@ -138,8 +149,6 @@ pub enum Operation {
     Revive(Filter, Revival),
     /// Puts done rows of the outbox back in the queue, because the receiver was restored from a backup.
     Redrive(Filter, Revival),
-    /// Takes back a waiting row of the outbox.
-    Cancel(WorkItemId),
     /// Expires up to this many waiting rows past their time to live.
     Expire(usize),
     /// Deletes rows that were done longer ago than this, up to this many.
@@ -153,24 +162,18 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns its name in the audit trail. Routine changes by programs have none, because the row itself records them.
-    pub(crate) fn act(&self) -> Option<Act> {
-        Some(match self {
+    /// Returns its name in the audit trail.
+    pub(crate) fn act(&self) -> Act {
+        match self {
             Self::Dismiss(..) => Act::Dismiss,
             Self::Revive(..) => Act::Revive,
             Self::Redrive(..) => Act::Redrive,
-            Self::Cancel(_) => return None,
             Self::Expire(_) => Act::Expire,
             Self::Purge(..) => Act::Purge,
             Self::Pause(..) => Act::Pause,
             Self::Resume(..) => Act::Resume,
             Self::Limit(..) => Act::Limit,
-        })
-    }
-
-    /// Returns the name, in one word.
-    pub(crate) fn as_str(&self) -> &'static str {
-        self.act().map_or("cancel", Act::as_str)
+        }
     }
 }
 
@@ -195,6 +198,13 @@ impl Deed {
             | Operation::Limit(_, _, operator) => operator.clone(),
             _ => Operator { who: UNNAMED.into(), why: None, chosen: None },
         })
+    }
+
+    /// Returns who is stored with a message that was cancelled: the program, unless somebody did it by hand.
+    pub(crate) fn cancelling(deed: Option<&Self>) -> Operator {
+        let by = deed.map(|deed| &deed.operator);
+        let why = by.and_then(Operator::why).map_or_else(|| "cancelled".into(), |why| format!("cancelled: {why}"));
+        Operator::dismissed(by.map_or("the program", Operator::who).into(), Some(why))
     }
 
     pub(crate) fn told(&self) -> [Option<&str>; 3] {

@@ -4,23 +4,26 @@
 mod arrived;
 mod audit;
 mod failed;
+mod handling;
 mod holds;
 mod letters;
 mod marks;
 mod questions;
 mod rules;
+mod stops;
 mod table;
 mod times;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
 use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
-    Identity, ManualMove, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Admission, Arrival, Audited, BoxFuture, Cancelled, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange,
+    Holding, Identity, LaneStep, LaneStepped, ManualMove, Operation, PutMode, QueueStats, Record, Sighting, Stop,
+    Store, Stored, Target, Wake,
 };
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::{Error, ErrorKind, Result};
@@ -127,36 +130,6 @@ impl MemoryStore {
             tables.outbox.insert_new(&message, now, now);
         }
     }
-
-    /// Returns whether the row exists.
-    pub(crate) fn knows(&self, id: WorkItemId) -> bool {
-        self.tables().outbox.knows(id)
-    }
-
-    /// Ends a handler's transaction: its messages, its answers and its ack are stored together, or it returns false and
-    /// stores nothing.
-    pub(crate) fn commit(
-        &self,
-        ack: Option<(Queue, Settle)>,
-        enqueued: &[NewMessage],
-        answers: &[(WorkItemId, String)],
-    ) -> bool {
-        let (now, doubt) = self.time();
-        let (mut tables, late) = (self.tables(), doubt.late(now));
-        let settled = ack.is_none_or(|(queue, ack)| tables.of(queue).settle(&ack, now, late).is_some());
-        if settled {
-            for message in enqueued {
-                tables.outbox.insert_new(message, now, late);
-            }
-            for (id, response) in answers {
-                tables.outbox.answer(*id, response);
-            }
-        }
-        [Queue::Outbox, Queue::Inbox].into_iter().for_each(|queue| tables.of(queue).order_lanes());
-        drop(tables);
-        self.wake(Queue::Outbox).ring();
-        settled
-    }
 }
 
 impl Store for MemoryStore {
@@ -236,6 +209,25 @@ impl Store for MemoryStore {
 
     fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
         self.run_by(move |tables, now, doubt| Ok(tables.of(queue).change(&change, deed, now, doubt.early(now))))
+    }
+
+    fn cancel(&self, queue: Queue, target: Target, deed: Option<Deed>) -> BoxFuture<'_, Result<Cancelled>> {
+        self.run(move |tables, now| Ok(tables.of(queue).cancel(&target, deed, now)))
+    }
+
+    fn cancel_lane(&self, queue: Queue, step: LaneStep, deed: Option<Deed>) -> BoxFuture<'_, Result<LaneStepped>> {
+        self.run(move |tables, now| Ok(tables.of(queue).cancel_lane(&step, deed, now)))
+    }
+
+    fn stops(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Stop>>> {
+        Box::pin(async move { Ok(self.tables().of(queue).stops()) })
+    }
+
+    fn sweep_stops(&self, queue: Queue) -> BoxFuture<'_, Result<()>> {
+        self.run(move |tables, _| {
+            tables.of(queue).sweep_stops();
+            Ok(())
+        })
     }
 
     fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>> {

@@ -75,11 +75,6 @@ impl Operator {
         self.chosen.as_deref()
     }
 
-    /// Returns the operator of a message that the program took back.
-    pub(crate) fn cancelling() -> Self {
-        Self { who: "the program".into(), why: Some("cancelled".into()), chosen: None }
-    }
-
     /// Creates the operator that is stored with a dismissed message.
     pub(crate) fn dismissed(who: String, why: Option<String>) -> Self {
         Self { who, why, chosen: None }

@@ -165,6 +165,13 @@ impl Record {
         })
     }
 
+    /// Dismisses a row that waits, or whose claim has ended otherwise than by an ack.
+    pub(crate) fn cancel(&mut self, by: Operator, now: Timestamp) {
+        self.work.wait_again();
+        self.work.dismiss(now);
+        self.dismissal = Some(Box::new(by));
+    }
+
     /// Puts a finished row back in the queue, as number `nth` of many. A row past its time to live needs a new one.
     pub(crate) fn put_back(&mut self, revival: Revival, nth: u64, now: Timestamp) -> bool {
         let is_back = revival.put_back(&mut self.work, nth, now);

@@ -18,6 +18,7 @@ mod rows;
 mod rules;
 mod scan_start;
 mod schema;
+mod stops;
 mod times;
 mod topic_scan_start;
 mod upkeep;
@@ -163,6 +164,7 @@ impl SqlVerbs {
         }
         let leases: Vec<&Lease> = settles.iter().map(|settle| &settle.lease).collect();
         let mut held = self.load_held(session, queue, &leases).await?;
+        let stops = self.stops_of(session, queue, &held.keys().copied().collect::<Vec<_>>()).await?;
         let (mut changes, mut lost) = (Vec::with_capacity(held.len()), Vec::new());
         for settle in settles {
             // There may be two leases on one row. One of them is over, and the row that was found belongs to the other.
@@ -177,10 +179,14 @@ impl SqlVerbs {
             let was = record.state();
             let failure = record.work.settle(&settle.verb, now, now);
             let failure = failure.map(|failure| (Some(settle.lease.owner), failure.clone()));
+            if stops.contains_key(&(record.seq, settle.lease.claim_no)) {
+                record.work.wait_again();
+            }
             settled.count(Some(record.state()));
             changes.push(Change { record, was, claim_no: settle.lease.claim_no, failure });
         }
         self.write_back(session, queue, &changes, now).await?;
+        self.dismiss_stopped(session, queue, (&changes, &stops), now).await?;
         self.count_lost(session, queue, &lost, settled).await
     }
 

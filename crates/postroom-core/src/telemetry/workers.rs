@@ -10,6 +10,10 @@ pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
     warn!(store = queue.store, queue = %queue.kind, %error, "leases could not be renewed");
 }
 
+pub(crate) fn stops_unknown(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "cannot ask which messages are to stop; trying again");
+}
+
 pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {
     let (store, queue) = (queue.store, queue.kind);
     warn!(store, %queue, count, "leases may have run out; the work on them is interrupted");

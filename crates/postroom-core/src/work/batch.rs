@@ -35,30 +35,52 @@ pub(crate) struct Slots {
     pub(crate) endpoints: Endpoints,
 }
 
-/// The messages of a batch on which work is useless: their leases could not be kept, or the worker must stop at once.
-/// Most work is never interrupted, so a message has a token only if somebody asks for it.
+/// The messages of a batch whose work is told to end. Either it is lost: the lease could not be kept, or the worker
+/// must stop at once. Or somebody asked it to stop, and it may go on. Most work is told nothing, so a message has a
+/// token only if somebody asks for it.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     is_any: AtomicBool,
-    tokens: Mutex<ByNumber<CancellationToken>>,
+    told: Tokens,
+    lost: Tokens,
+}
+
+#[derive(Debug, Default)]
+struct Tokens(Mutex<ByNumber<CancellationToken>>);
+
+impl Tokens {
+    fn all(&self) -> MutexGuard<'_, ByNumber<CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, seq: i64) -> CancellationToken {
+        self.all().entry(seq).or_default().clone()
+    }
+
+    fn is_cancelled(&self, seq: i64) -> bool {
+        self.all().get(&seq).is_some_and(CancellationToken::is_cancelled)
+    }
 }
 
 impl Lost {
-    fn tokens(&self) -> MutexGuard<'_, ByNumber<CancellationToken>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn token(&self, seq: i64) -> CancellationToken {
-        self.tokens().entry(seq).or_default().clone()
-    }
-
+    /// The work is lost.
     pub(crate) fn add(&self, seq: i64) {
-        self.token(seq).cancel();
+        self.lost.of(seq).cancel();
+        self.ask(seq);
+    }
+
+    /// Asks the work to stop.
+    pub(crate) fn ask(&self, seq: i64) {
+        self.told.of(seq).cancel();
         self.is_any.store(true, Ordering::Release);
     }
 
     pub(crate) fn has(&self, seq: i64) -> bool {
-        self.is_any.load(Ordering::Acquire) && self.tokens().get(&seq).is_some_and(CancellationToken::is_cancelled)
+        self.is_any.load(Ordering::Acquire) && self.lost.is_cancelled(seq)
+    }
+
+    fn has_told(&self, seq: i64) -> bool {
+        self.is_any.load(Ordering::Acquire) && self.told.is_cancelled(seq)
     }
 }
 
@@ -98,9 +120,15 @@ impl BatchRun {
         let _ = self.reports.send((lease, outcome));
     }
 
-    /// Returns a token that is cancelled when work on this message is useless and must end.
-    pub(crate) fn lost(&self, lease: &Lease) -> CancellationToken {
-        self.lost.token(lease.seq())
+    /// Returns a token that is cancelled when work on this message is asked to stop, or must end.
+    pub(crate) fn told(&self, lease: &Lease) -> CancellationToken {
+        self.lost.told.of(lease.seq())
+    }
+
+    /// Waits until work on this message is useless and must end. `told` is its token.
+    pub(crate) async fn until_lost(&self, lease: &Lease, told: &CancellationToken) {
+        told.cancelled().await;
+        self.lost.lost.of(lease.seq()).cancelled_owned().await;
     }
 
     /// Returns how long a handler has between the notice that its work is useless and its end. Leases are checked every
@@ -112,14 +140,14 @@ impl BatchRun {
 
     /// Returns whether work on this message should not start.
     pub(crate) fn is_over(&self, lease: &Lease) -> bool {
-        self.stop.is_cancelled() || self.lost.has(lease.seq())
+        self.stop.is_cancelled() || self.lost.has_told(lease.seq())
     }
 
     /// Waits until work on this message should not start.
-    pub(crate) async fn over(&self, lost: &CancellationToken) {
+    pub(crate) async fn over(&self, told: &CancellationToken) {
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = lost.cancelled() => {}
+            () = told.cancelled() => {}
         }
     }
 }

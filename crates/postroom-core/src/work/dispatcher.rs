@@ -45,13 +45,13 @@ impl Dispatcher {
     }
 
     async fn send(&self, lease: Lease, message: &Message, run: &BatchRun) {
-        let (lost, place) = (run.lost(&lease), self.place(&Place::of(message)));
+        let (told, place) = (run.told(&lease), self.place(&Place::of(message)));
         // It waits for its destination first, then for our own limit, so that messages to a slow destination do not
         // block others.
         let waiting = async { (place.slots().acquire().await, self.slots.all.acquire().await) };
         let permits = tokio::select! {
             biased;
-            () = run.over(&lost) => return run.report(lease, Outcome::Release),
+            () = run.over(&told) => return run.report(lease, Outcome::Release),
             permits = waiting => permits,
         };
         // The destination may be held since the message was claimed. The message then goes back to the queue.
@@ -67,7 +67,8 @@ impl Dispatcher {
             None => Some(Delivery::no_route(message.destination())),
             Some(transport) => tokio::select! {
                 delivery = send(transport.as_ref(), message).instrument(span) => Some(delivery),
-                () = lost.cancelled() => None,
+                // If it is only asked to stop, the attempt is finished: the other service may have it already.
+                () = run.until_lost(&lease, &told) => None,
             },
         };
         drop(permits);

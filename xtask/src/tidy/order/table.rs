@@ -28,6 +28,7 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
             "store",
             "telemetry",
             "mailbox::work_queue",
+            "mailbox::cancel",
             "mailbox::operator",
             "mailbox::questions",
             "mailbox::request",

@@ -48,7 +48,7 @@ async fn creates_what_is_missing_when_asked_to<B: OnServer>(stage: &Stage<B>) ->
     let store = B::open_tables(&stage.place, fresh(stage)?, true).await?;
     let mut expected = vec![OUTBOX.to_owned(), INBOX.to_owned(), format!("{INBOX}_marks")];
     for table in [OUTBOX, INBOX] {
-        let beside = ["audit", "failures", "holds"].iter().chain(B::PLACES);
+        let beside = ["audit", "failures", "holds", "stops"].iter().chain(B::PLACES);
         expected.extend(beside.map(|name| format!("{table}_{name}")));
     }
     expected.extend(B::HAS_SEEN.then(|| format!("{INBOX}_seen")));

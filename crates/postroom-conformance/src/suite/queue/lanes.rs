@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postroom::message::OwnerToken;
 use postroom::operator::{Filter, Operator};
-use postroom::queue::{Lease, Queue, State, Topics};
+use postroom::queue::{Cancelled, Lease, Queue, State, Topics};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};
@@ -219,10 +219,10 @@ async fn a_message_that_is_cancelled_leaves_its_lane(h: &Harness) -> Verdict {
             seqs.push(side.put(draft).await?);
         }
         // One that waits, and the first one.
-        assert!(h.outbox.cancel(drafts[1].outgoing().work_item_id()).await?);
+        assert_eq!(h.outbox.cancel(drafts[1].outgoing().work_item_id()).await?, Cancelled::Waiting);
         let lease = only(side, seqs[0]).await?;
         side.release(lease).await?;
-        assert!(h.outbox.cancel(drafts[0].outgoing().work_item_id()).await?);
+        assert_eq!(h.outbox.cancel(drafts[0].outgoing().work_item_id()).await?, Cancelled::Waiting);
         side.ack(only(side, seqs[2]).await?).await?;
     }
     Ok(())

@@ -163,6 +163,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
         misplaced: "DECLARE @wrong TABLE (seq bigint NOT NULL PRIMARY KEY);
              INSERT INTO @wrong (seq) SELECT DISTINCT TOP (1000) seq FROM {t}_misplaced;
              SELECT COUNT_BIG(DISTINCT seq) FROM {t}_misplaced WHERE seq IN (SELECT wrong.seq FROM @wrong AS wrong)",
+        // Lanes are not kept.
+        lane_rows: "SELECT TOP (?3) seq, seq FROM {t} WHERE lane = ?1 AND seq > ?2 ORDER BY seq",
         ..shared::QUEUE
     },
     in_state: InStateSql {

@@ -219,6 +219,14 @@ pub(crate) const SQLITE: Dialect = Dialect {
                  SELECT * FROM (SELECT m.created_at, w.at, w.seq FROM {t}_lane AS w CROSS JOIN {t} AS m ON m.seq = w.seq
                                 WHERE w.place = 0 ORDER BY w.at, w.seq LIMIT 1))
              ORDER BY visible_at, seq LIMIT 1",
+        // Fresh messages have no row in the lane yet, but their place there is known.
+        lane_rows: "SELECT no, seq FROM (
+                 SELECT no, seq FROM {t}_lane WHERE lane = ?1 AND place IN (0, 1)
+                 UNION ALL
+                 SELECT m.seq << 24, m.seq FROM {t}_front AS f CROSS JOIN {t} AS m
+                 WHERE f.one = 1 AND m.seq >= f.next AND m.lane = ?1 AND m.born = 0
+                   AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq))
+             WHERE no > ?2 ORDER BY no LIMIT ?3",
         ..shared::QUEUE
     },
     in_state: shared::IN_STATE,

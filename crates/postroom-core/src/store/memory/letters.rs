@@ -1,7 +1,7 @@
 //! Dismisses, expires and deletes dead letters and old rows in memory.
 
 use super::table::Table;
-use crate::message::{Message, Origin, WorkItemId};
+use crate::message::{Message, Origin};
 use crate::queue::State;
 use crate::store::{Filter, Operator, Record};
 use crate::support::clock::Timestamp;
@@ -20,13 +20,6 @@ impl Table {
             count += 1;
         }
         count
-    }
-
-    pub(super) fn cancel(&mut self, id: WorkItemId, now: Timestamp) -> u64 {
-        let Some(record) = self.by_work_item(id).filter(|record| record.state() == State::Ready) else { return 0 };
-        record.work.dismiss(now);
-        record.dismissal = Some(Box::new(Operator::cancelling()));
-        1
     }
 
     pub(super) fn expire_dead(&mut self, limit: usize, now: Timestamp) -> u64 {

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Reaped, Ruled, Settle, State, Verb, Work};
-use crate::store::{Audited, FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
+use crate::store::{
+    Audited, FAILURES_KEPT, Failure, Filter, Hold, Holding, Operator, QueueStats, Record, Revival, Stored,
+};
 use crate::support::clock::{Doubt, Timestamp};
 
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub(super) struct Table {
     pub(super) has_lanes: bool,
     /// Pauses and limits, by kind and name.
     pub(super) rules: BTreeMap<(&'static str, String), super::rules::Kept>,
+    /// Who asked a message to stop, by its number and its claim.
+    pub(super) stops: BTreeMap<(i64, i64), Operator>,
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,
     last_seq: i64,
@@ -121,6 +125,19 @@ impl Table {
         self.lanes.remove(&seq);
     }
 
+    /// Returns the messages of a lane that wait or are in progress, with their places behind one of them.
+    pub(super) fn members(&self, lane: &str, after: i64, limit: usize) -> Vec<(i64, i64)> {
+        let is_member = |seq: &i64| {
+            let record = self.rows.get(seq).filter(|record| matches!(record.state(), State::Ready | State::Leased));
+            record.and_then(|record| record.message.as_ref().ok()).is_some_and(|it| it.lane.as_deref() == Some(lane))
+        };
+        let behind = self.lanes.iter().filter(|(seq, no)| **no > after && is_member(seq));
+        let mut members: Vec<_> = behind.map(|(seq, no)| (*no, *seq)).collect();
+        members.sort_unstable();
+        members.truncate(limit);
+        members
+    }
+
     /// Returns the messages that have the turn in their lanes.
     fn turns(&self) -> HashMap<&str, i64> {
         let mut turns: HashMap<&str, (i64, i64)> = HashMap::new();
@@ -198,11 +215,13 @@ impl Table {
 
     /// Returns the new state of the row, or `None` if the lease is lost.
     pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp, late: Timestamp) -> Option<State> {
-        let record = self.held(&settle.lease)?;
+        let record = self.rows.get_mut(&settle.lease.seq).filter(|record| record.work.is_held_by(&settle.lease))?;
         let was = record.state();
         let failure = record.work.settle(&settle.verb, now, late);
         if let Verb::Ack { response } = &settle.verb {
             record.response = response.clone().or(record.response.take());
+        } else {
+            stop(&mut self.stops, record, settle.lease.claim_no, now);
         }
         record.refresh();
         let record = record.clone();
@@ -223,6 +242,7 @@ impl Table {
             let Some(record) = self.rows.get_mut(&seq) else { continue };
             let was = record.state();
             let failure = record.work.lease_over(now);
+            stop(&mut self.stops, record, record.work.claim_no, now);
             record.refresh();
             let record = record.clone();
             reaped.count(record.state());
@@ -296,6 +316,13 @@ impl Table {
         if kept.len() > FAILURES_KEPT {
             kept.remove(0);
         }
+    }
+}
+
+/// Dismisses a message that was to stop, now that its claim has ended without an ack.
+fn stop(stops: &mut BTreeMap<(i64, i64), Operator>, record: &mut Record, claim_no: i64, now: Timestamp) {
+    if let Some(by) = stops.remove(&(record.seq, claim_no)) {
+        record.cancel(by, now);
     }
 }
 

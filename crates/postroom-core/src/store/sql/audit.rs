@@ -26,7 +26,6 @@ impl SqlVerbs {
             Operation::Redrive(filter, revival) => {
                 self.again(session, queue, &[State::Done], filter, *revival, now).await?
             }
-            Operation::Cancel(id) => self.cancel(session, *id, now).await?,
             Operation::Expire(limit) => self.expire(session, queue, *limit, now).await?,
             Operation::Purge(retention, limit) => {
                 self.purge(session, queue, State::Done, now.minus(*retention), *limit).await?
@@ -35,13 +34,14 @@ impl SqlVerbs {
             Operation::Resume(scope, _) => self.resume(session, queue, scope).await?,
             Operation::Limit(scope, limit, _) => self.limit(session, queue, scope, limit, now).await?,
         };
-        if let Some(act) = change.act().filter(|_| changed > 0) {
+        if changed > 0 {
+            let act = change.act();
             self.note(session, queue, (act, act.messages(changed)), deed, now).await?;
         }
         Ok(changed)
     }
 
-    async fn note(
+    pub(super) async fn note(
         &self,
         session: &mut impl Session,
         queue: Queue,

@@ -1,8 +1,7 @@
-//! Dead letters and old rows: dismisses, expires and deletes them without loading their content. Also cancels messages.
+//! Dead letters and old rows: dismisses, expires and deletes them without loading their content.
 
-use super::rows::{int, row_count, text, uuid};
+use super::rows::{int, row_count, text};
 use super::{Session, SqlVerbs};
-use crate::message::WorkItemId;
 use crate::queue::{Queue, State};
 use crate::sql::Statement;
 use crate::sql::plans::Claim;
@@ -29,24 +28,8 @@ impl SqlVerbs {
         Ok(count)
     }
 
-    /// Takes back a waiting row. Returns how many rows changed.
-    pub(crate) async fn cancel(&self, session: &mut impl Session, id: WorkItemId, now: Timestamp) -> Result<u64> {
-        let select = self.statements.outbox.load_key.with(vec![uuid(Some(id.as_uuid()))]);
-        let Some(record) = self.load(session, Queue::Outbox, &select).await?.pop() else { return Ok(0) };
-        let cancelled = Operator::cancelling();
-        match record.state() {
-            State::Ready => {
-                let found = (record.seq, record.work.claim_no, State::Ready);
-                let dismiss = self.dismissing(Queue::Outbox, found, &cancelled, now);
-                Ok(session.execute(&dismiss).await?.rows)
-            }
-            // The first try succeeded, and only its answer was lost.
-            _ => Ok(u64::from(session.in_doubt() && record.dismissal() == Some(&cancelled))),
-        }
-    }
-
     /// Returns a statement that changes nothing if the row has changed since it was read.
-    fn dismissing(
+    pub(super) fn dismissing(
         &self,
         queue: Queue,
         (seq, claim_no, state): (i64, i64, State),

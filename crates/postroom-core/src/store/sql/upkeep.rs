@@ -27,17 +27,22 @@ impl SqlVerbs {
         let (mut reaped, mut changes) = (Reaped::default(), Vec::new());
         let mut over = self.load(session, queue, &over).await?;
         over.retain(|record| !self.holding(queue).has(record.seq));
+        let stops = self.stops_of(session, queue, &over.iter().map(|record| record.seq).collect::<Vec<_>>()).await?;
         for mut record in over {
             let (lease, was) = (record.lease(), record.state());
             let failure = match session.outage_at() {
                 Some(outage) if record.work.last_attempt_at <= Some(outage) => record.work.lease_over_in_outage(now),
                 _ => record.work.lease_over(now),
             };
+            if stops.contains_key(&(record.seq, record.work.claim_no)) {
+                record.work.wait_again();
+            }
             reaped.count(record.state());
             let failure = lease.map(|lease| (Some(lease.owner), failure));
             changes.push(Change { was, claim_no: record.work.claim_no, failure, record });
         }
         self.write_back(session, queue, &changes, now).await?;
+        self.dismiss_stopped(session, queue, (&changes, &stops), now).await?;
         Ok(reaped)
     }
 

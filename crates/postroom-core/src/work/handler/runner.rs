@@ -66,7 +66,7 @@ impl<B: Backend> Runner<B> {
         (handler, place): (Arc<dyn Erased<B>>, Arc<Known>),
         run: &BatchRun,
     ) {
-        let lost = run.lost(&lease);
+        let told = run.told(&lease);
         let endpoint = self.slots.endpoints.slots(&message.topic);
         // Acquire the slots of the topic and the endpoint first, so that slow handlers take no slots from the others.
         let waiting = async {
@@ -76,7 +76,7 @@ impl<B: Backend> Runner<B> {
         };
         let permits = tokio::select! {
             biased;
-            () = run.over(&lost) => return run.report(lease, Outcome::Release),
+            () = run.over(&told) => return run.report(lease, Outcome::Release),
             permits = waiting => permits,
         };
         // The topic may be held since the message was claimed; then it goes back to the queue.
@@ -116,7 +116,7 @@ impl<B: Backend> Runner<B> {
         handler: &dyn Erased<B>,
         run: &BatchRun,
     ) -> Result<Outcome> {
-        let cancelled = run.lost(lease);
+        let cancelled = run.told(lease);
         let hold_max = self.hold_max(&message.topic, run.lease);
         let mut ctx = Ctx::<B>::new(&self.store, hold_max, message.clone(), &self.handlers.state);
         ctx.cancelled = cancelled.clone();
@@ -125,8 +125,9 @@ impl<B: Backend> Runner<B> {
             let mut handling = pin!(AssertUnwindSafe(handling).catch_unwind());
             tokio::select! {
                 handled = &mut handling => Some(handled),
-                // A handler that listens for the token has a moment to finish.
-                () = cancelled.cancelled() => tokio::time::timeout(run.notice(), handling).await.ok(),
+                // A handler that listens for the token has a moment to finish. If it is only asked to stop, it may take
+                // its time.
+                () = run.until_lost(lease, &cancelled) => tokio::time::timeout(run.notice(), handling).await.ok(),
             }
         };
         let overran = ctx.tx.as_ref().is_some_and(B::overran);
@@ -155,7 +156,7 @@ impl<B: Backend> Runner<B> {
         let (cause, has_said_when) = (failure.cause(), failure.retry_delay().is_some());
         match cause.whose() {
             _ if failure.is_terminal() => Ok(failure.into()),
-            // It ended because it was cancelled. That is no failure of the message.
+            // It ended because it was told to. That is no failure of the message.
             Whose::Message | Whose::Place if cancelled.is_cancelled() => Ok(Outcome::Release),
             Whose::Ours if cause == Cause::DatabaseConflict && !overran => {
                 Err(Error::new(ErrorKind::NotCommitted, failure.into_why()))

@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::queue::Terms;
 use crate::queue::retry::RetryPolicies;
 use crate::queue::{Claimed, Lease, Place};
-use crate::store::{Held, Holding};
+use crate::store::{Held, Holding, Stop};
 use crate::support::by_number::ByNumber;
 use crate::support::clock::Timestamp;
 use crate::work::batch::Lost;
@@ -154,6 +154,16 @@ impl Flights {
     pub(super) fn drop_overdue(&self, headroom: Duration, now: Instant) -> usize {
         let overdue = self.flights.values().filter(|flight| flight.deadline <= now + headroom && !flight.is_lost());
         overdue.map(Flight::lose).count()
+    }
+
+    /// Asks messages to stop. Their leases are renewed as before.
+    pub(super) fn ask(&self, stops: &[Stop]) {
+        for stop in stops {
+            let flight = self.flights.get(&stop.seq).filter(|flight| flight.lease.claim_no() == stop.claim_no);
+            if let Some(flight) = flight {
+                flight.lost.ask(stop.seq);
+            }
+        }
     }
 
     pub(super) fn cancel_all(&self) {

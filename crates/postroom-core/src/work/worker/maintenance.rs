@@ -34,6 +34,7 @@ async fn tidy(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
                 break;
             }
         }
+        queue.stops().await?;
         while queue.expire(STEP_ROWS).await? == STEP_ROWS as u64 {}
         while queue.expire_dead(STEP_ROWS).await? == STEP_ROWS as u64 {}
         for state in State::PURGED {

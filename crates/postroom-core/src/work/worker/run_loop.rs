@@ -15,7 +15,7 @@ use crate::mailbox::work_queue::WorkQueue;
 use crate::message::OwnerToken;
 use crate::queue::Terms;
 use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
-use crate::store::{BoxFuture, WakeListener};
+use crate::store::{BoxFuture, Stop, WakeListener};
 use crate::support::by_number::ByNumber;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
@@ -42,6 +42,9 @@ const JUST_DUE: Duration = Duration::from_millis(50);
 /// How long interrupted work has to release its messages.
 const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
+/// How often a worker asks whether messages that it has in progress are to stop.
+const STOPS_EVERY: Duration = Duration::from_millis(750);
+
 type Renewing = BoxFuture<'static, (Vec<Lease>, Instant, Result<Vec<bool>>)>;
 
 pub(crate) struct Loop {
@@ -67,6 +70,9 @@ pub(crate) struct Loop {
     pub(super) is_short_of_memory: bool,
     renewing: Option<Renewing>,
     maintaining: Option<BoxFuture<'static, ()>>,
+    /// The question which messages are to stop.
+    asking: Option<BoxFuture<'static, Result<Vec<Stop>>>>,
+    ask_at: Instant,
     pub(super) listener: WakeListener,
     /// The number of suspects in progress.
     pub(super) suspects: usize,
@@ -118,6 +124,8 @@ impl Loop {
             queue_was_last: false,
             renewing: None,
             maintaining: None,
+            asking: None,
+            ask_at: now,
             listener: queue.wake().listen(),
             suspects: 0,
             // The whole queue comes first.
@@ -151,6 +159,7 @@ impl Loop {
             let takes_reports = self.settling.len() < SETTLES_AT_ONCE;
             let waiting = end_at.is_none() && self.is_waiting() && !must_wait;
             let other_at = self.other_at().filter(|_| end_at.is_none() && !must_wait);
+            let ask_at = Some(self.ask_at).filter(|_| self.asking.is_none() && !self.flights.is_empty());
             tokio::select! {
                 received = self.reports.recv_many(&mut reports, REPORTS_MAX), if takes_reports => {
                     debug_assert!(received > 0, "the loop keeps a sender");
@@ -165,6 +174,10 @@ impl Loop {
                 () = self.listener.heard_in_turn(), if waiting => self.woken(),
                 () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_if_changed(),
                 Some(()) = OptionFuture::from(other_at.map(|at| tokio::time::sleep_until(at.into()))) => {}
+                Some(stops) = OptionFuture::from(self.asking.as_mut()) => self.told(stops),
+                Some(()) = OptionFuture::from(ask_at.map(|at| tokio::time::sleep_until(at.into()))) => {
+                    self.ask_for_stops();
+                }
                 _ = renewal.tick(), if !self.flights.is_empty() => self.renew(),
                 _ = upkeep.tick(), if end_at.is_none() => self.maintain(),
                 () = &mut shutdown, if end_at.is_none() => end_at = Some(self.begin_stop()),
@@ -246,6 +259,9 @@ impl Loop {
                 self.shares.take(place, of_place.len(), || self.process.slots(place), now);
             }
         }
+        if self.flights.is_empty() {
+            self.ask_at = now + STOPS_EVERY;
+        }
         self.flights.add(&batch, facts, &run.lost, asked + self.options.lease);
         self.tell_gate();
         self.tasks.spawn(turn.until_waiting(self.process.clone().process(batch, run)));
@@ -320,6 +336,20 @@ impl Loop {
         match held {
             Ok(held) => self.flights.renewed(&leases, &held, until),
             Err(error) => telemetry::renewal_failed(self.queue.named(), &error),
+        }
+    }
+
+    fn ask_for_stops(&mut self) {
+        let queue = self.queue.clone();
+        self.ask_at = monotonic() + STOPS_EVERY;
+        self.asking = Some(Box::pin(async move { queue.stops().await }));
+    }
+
+    fn told(&mut self, stops: Result<Vec<Stop>>) {
+        self.asking = None;
+        match stops {
+            Ok(stops) => self.flights.ask(&stops),
+            Err(error) => telemetry::stops_unknown(self.queue.named(), &error),
         }
     }
 

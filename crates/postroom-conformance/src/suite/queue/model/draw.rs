@@ -62,6 +62,13 @@ pub(super) enum Op {
         which: Which,
     },
     Cancel(New),
+    CancelArrived {
+        key: u8,
+    },
+    CancelLane {
+        queue: Queue,
+        lane: &'static str,
+    },
     Revive {
         queue: Queue,
         which: Which,
@@ -167,7 +174,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..43) {
+        match rng.u8(0..47) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -187,8 +194,10 @@ impl Op {
             36 => Self::Dismiss { queue: queue(rng), which: Which::draw(rng) },
             37 => Self::Jump { by: seconds(rng) * pick(rng, &[1, 10, 10_000]), ahead: rng.bool() },
             38 => Self::Correct { queue: queue(rng) },
-            39 => Self::Cancel(New::draw(rng)),
+            39 | 42 => Self::Cancel(New::draw(rng)),
             40..=41 => Self::claim_some(rng),
+            43..=44 => Self::CancelArrived { key: rng.u8(0..8) },
+            45 => Self::CancelLane { queue: queue(rng), lane: pick(rng, &LANES) },
             _ => Self::Maintain { interval: seconds(rng) },
         }
     }

@@ -105,7 +105,9 @@ impl World {
                 let dismissal = Operator::new("ada")?.because("by lot")?;
                 format!("{:?}", self.verbs(*queue).dismiss(self.filter(*queue, which), dismissal).await?)
             }
-            Op::Cancel(new) => self.outbox.cancel(self.outgoing(new)?.work_item_id()).await?.to_string(),
+            Op::Cancel(new) => format!("{:?}", self.outbox.cancel(self.outgoing(new)?.work_item_id()).await?),
+            Op::CancelArrived { key } => format!("{:?}", self.inbox.cancel(&inbox_key(*key)?).await?),
+            Op::CancelLane { queue, lane } => format!("{:?}", self.verbs(*queue).cancel_lane(lane).await?),
             Op::Revive { queue, which, dismissed, ttl } => {
                 let filter = self.filter(*queue, which);
                 let filter = if *dismissed { filter.state(State::Dismissed) } else { filter };

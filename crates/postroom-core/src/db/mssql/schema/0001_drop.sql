@@ -24,6 +24,7 @@ DROP TABLE {outbox}_lane;
 DROP TABLE {outbox}_lane_notes;
 DROP TABLE {outbox}_rules;
 DROP TABLE {outbox}_rates;
+DROP TABLE {outbox}_stops;
 DROP PROCEDURE {inbox}_claim;
 DROP PROCEDURE {inbox}_move;
 DROP TYPE {inbox}_moves;
@@ -42,6 +43,7 @@ DROP TABLE {inbox}_lane;
 DROP TABLE {inbox}_lane_notes;
 DROP TABLE {inbox}_rules;
 DROP TABLE {inbox}_rates;
+DROP TABLE {inbox}_stops;
 DROP TABLE {inbox}_marks;
 DROP TABLE {s}postroom_schema;
 GO

@@ -164,6 +164,19 @@ CREATE TABLE {t}_rates (
 );
 GO
 
+-- Messages in progress that are to stop: under which claim, since when, who asked and why. An ack does not look here:
+-- it wins, and the row is swept away. Every other end of the claim dismisses the message.
+IF OBJECT_ID(N'{t}_stops', N'U') IS NULL
+CREATE TABLE {t}_stops (
+    seq      bigint        NOT NULL,
+    claim_no bigint        NOT NULL,
+    at       bigint        NOT NULL,
+    who      nvarchar(510) NOT NULL,
+    why      nvarchar(max) NOT NULL,
+    CONSTRAINT {n}_stops_of PRIMARY KEY CLUSTERED (seq, claim_no)
+);
+GO
+
 -- Actions of operators: who, what, how many messages, and why.
 IF OBJECT_ID(N'{t}_audit', N'U') IS NULL
 CREATE TABLE {t}_audit (

@@ -144,6 +144,17 @@ CREATE TABLE IF NOT EXISTS {t}_rates (
     PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Messages in progress that are to stop: under which claim, since when, who asked and why. An ack does not look here:
+-- it wins, and the row is swept away. Every other end of the claim dismisses the message.
+CREATE TABLE IF NOT EXISTS {t}_stops (
+    seq      BIGINT       NOT NULL,
+    claim_no BIGINT       NOT NULL,
+    at       BIGINT       NOT NULL,
+    who      VARCHAR(255) NOT NULL,
+    why      TEXT         NOT NULL,
+    PRIMARY KEY (seq, claim_no)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {t}_audit (
     act      BINARY(16)   NOT NULL,

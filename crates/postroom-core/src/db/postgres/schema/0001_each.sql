@@ -148,6 +148,17 @@ CREATE TABLE IF NOT EXISTS {t}_rates (
     PRIMARY KEY (kind, name)
 ) WITH (fillfactor = 80, {hot});
 
+-- Messages in progress that are to stop: under which claim, since when, who asked and why. An ack does not look here:
+-- it wins, and the row is swept away. Every other end of the claim dismisses the message.
+CREATE TABLE IF NOT EXISTS {t}_stops (
+    seq      bigint  NOT NULL,
+    claim_no integer NOT NULL,
+    at       bigint  NOT NULL,
+    who      text    NOT NULL,
+    why      text    NOT NULL,
+    PRIMARY KEY (seq, claim_no)
+);
+
 -- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {t}_audit (
     act      uuid   NOT NULL,

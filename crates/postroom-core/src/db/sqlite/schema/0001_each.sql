@@ -134,6 +134,17 @@ CREATE TABLE IF NOT EXISTS {t}_rates (
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
 
+-- Messages in progress that are to stop: under which claim, since when, who asked and why. An ack does not look here:
+-- it wins, and the row is swept away. Every other end of the claim dismisses the message.
+CREATE TABLE IF NOT EXISTS {t}_stops (
+    seq      INTEGER NOT NULL,
+    claim_no INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT    NOT NULL,
+    PRIMARY KEY (seq, claim_no)
+) STRICT, WITHOUT ROWID;
+
 -- Actions of operators: who, what, how many messages, and why.
 CREATE TABLE IF NOT EXISTS {t}_audit (
     act      BLOB    NOT NULL,
