@@ -206,6 +206,7 @@ fn router(desk: Desk) -> Router {
         .route("/metrics", get(metrics::render));
     let operating = Router::new()
         .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
+        .route("/_rf/outbox/{message_id}/cancel", post(diagnostics::cancel))
         .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss));
     let enqueueing = Router::new()
         .route("/v1/messages", post(messages::enqueue))

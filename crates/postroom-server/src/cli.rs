@@ -3,8 +3,10 @@
 mod audit;
 mod backup;
 mod bench;
+mod cancel;
 mod completions;
 mod config;
+mod confirm;
 mod demo;
 mod dismiss;
 mod doctor;
@@ -113,6 +115,7 @@ enum Command {
     Retry(retry::Retry),
     Revive(revive::Revive),
     Dismiss(dismiss::Dismiss),
+    Cancel(cancel::Cancel),
     Redrive(redrive::Redrive),
     Pause(rules::Pause),
     Resume(rules::Resume),
@@ -151,6 +154,7 @@ impl Cli {
             Command::Retry(retry) => retry.run(global).await,
             Command::Revive(revive) => revive.run(global).await,
             Command::Dismiss(dismiss) => dismiss.run(global).await,
+            Command::Cancel(cancel) => cancel.run(global).await,
             Command::Redrive(redrive) => redrive.run(global).await,
             Command::Pause(pause) => pause.run(global).await,
             Command::Resume(resume) => resume.run(global).await,

@@ -1,4 +1,4 @@
-//! Health, statistics and dead letters for operators; retry and dismiss.
+//! Health, statistics and dead letters for operators; retry, cancel and dismiss.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use postroom::MessageId;
 use postroom::operator::{Filter, Operator, QueueStats, Record};
-use postroom::queue::{Queue, State as Stands, WorkQueue};
+use postroom::queue::{Cancelled, Queue, State as Stands, WorkQueue};
 use postroom::telemetry::{Arrivals, arrivals};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -189,6 +189,34 @@ pub(super) async fn retry(
         return Err(Refusal::new(StatusCode::CONFLICT, error, "`postroom explain` explains its state"));
     }
     Ok(Json(json!({ "messageId": id.to_string(), "retried": retried })))
+}
+
+/// Cancels a message that waits or is in progress.
+pub(super) async fn cancel(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let id: MessageId = id?.0.parse()?;
+    let queue = desk.0.outbox.queue().by(Operator::new(rights.name())?.chose(format!("message {id}"))?);
+    let rows = desk.0.outbox.find(id.as_uuid()).await?;
+    if rows.is_empty() {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the outbox has no message {id}"), "check the id"));
+    }
+    let (mut cancelled, mut asked) = (0, 0);
+    for row in &rows {
+        match queue.cancel(row.seq()).await? {
+            Cancelled::Waiting => cancelled += 1,
+            Cancelled::Asked => asked += 1,
+            _ => {}
+        }
+    }
+    if cancelled + asked == 0 {
+        let state = rows.first().map(Record::state).map_or("gone", |state| state.name(Queue::Outbox));
+        let advice = "only a message that waits or is in progress can be cancelled";
+        return Err(Refusal::new(StatusCode::CONFLICT, format!("it is too late: the message is {state}"), advice));
+    }
+    Ok(Json(json!({ "messageId": id.to_string(), "cancelled": cancelled, "askedToStop": asked })))
 }
 
 /// Who dismisses a message and why.

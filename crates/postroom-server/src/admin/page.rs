@@ -2,6 +2,7 @@
 //! script sends with each request. There are no cookies.
 
 mod act;
+mod cancel;
 mod dismiss;
 mod failed;
 mod groups;
@@ -127,6 +128,7 @@ pub(super) fn routes(desk: &Desk) -> Router<Desk> {
         .route("/admin/live", get(live::live));
     let operating = Router::new()
         .route("/admin/act/revive", post(act::revive))
+        .route("/admin/act/cancel", post(cancel::cancel))
         .route("/admin/act/dismiss", post(dismiss::dismiss))
         .route("/admin/act/expire", post(act::expire))
         .route("/admin/act/purge", post(act::purge));

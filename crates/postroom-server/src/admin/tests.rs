@@ -108,7 +108,7 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Every path except health and readiness.
-const GUARDED: [(Method, &str); 22] = [
+const GUARDED: [(Method, &str); 24] = [
     (Method::GET, "/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"),
     (Method::POST, "/admin/act/revive"),
     (Method::POST, "/admin/act/expire"),
@@ -118,6 +118,8 @@ const GUARDED: [(Method, &str); 22] = [
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry"),
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/dismiss"),
     (Method::POST, "/admin/act/dismiss"),
+    (Method::POST, "/admin/act/cancel"),
+    (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/cancel"),
     (Method::GET, "/_rf/inbox/stats"),
     (Method::GET, "/metrics"),
     (Method::POST, "/v1/messages"),
@@ -307,6 +309,24 @@ async fn what_failed_is_listed_by_pages_and_can_be_tried_again() {
     let unknown = "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry";
     assert_eq!(node.post(unknown, &Value::Null).await.status, StatusCode::NOT_FOUND);
     assert_eq!(node.post("/_rf/outbox/7/retry", &Value::Null).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_message_is_cancelled_while_it_waits_or_is_in_progress() {
+    let node = Node::new();
+    let path = |id: postroom::MessageId| format!("/_rf/outbox/{id}/cancel");
+    let (held, waiting) = (NewMessage::new("a", ""), NewMessage::new("a", ""));
+    node.outbox.enqueue(held.clone()).await.unwrap();
+    node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await.unwrap();
+    node.outbox.enqueue(waiting.clone()).await.unwrap();
+    let done = node.post(&path(waiting.message_id()), &Value::Null).await.json();
+    assert_eq!((&done["cancelled"], &done["askedToStop"]), (&json!(1), &json!(0)));
+    assert_eq!(node.post(&path(waiting.message_id()), &Value::Null).await.status, StatusCode::CONFLICT);
+    let asked = node.post(&path(held.message_id()), &Value::Null).await.json();
+    assert_eq!((&asked["cancelled"], &asked["askedToStop"]), (&json!(0), &json!(1)));
+    let unknown = postroom::MessageId::new();
+    assert_eq!(node.post(&path(unknown), &Value::Null).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(node.outbox.queue().audit(10).await.unwrap()[0].act(), postroom::operator::Act::Cancel);
 }
 
 #[tokio::test]

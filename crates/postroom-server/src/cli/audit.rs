@@ -11,9 +11,9 @@ use crate::{open, output};
 
 /// Show the audit trail: who changed messages by hand, how many, and why; newest first
 ///
-/// Every retry, revive, redrive, dismiss, expire, purge, pause, resume and limit is recorded in the transaction of the
-/// change, whether it came from the command line, the admin page or the HTTP API. For the page and the API, the name is
-/// that of the token.
+/// Every retry, revive, redrive, dismiss, cancel, expire, purge, pause, resume and limit is recorded in the transaction
+/// of the change, whether it came from the command line, the admin page or the HTTP API. For the page and the API, the
+/// name is that of the token.
 #[derive(Args)]
 pub(crate) struct Audit {
     /// Only this queue

@@ -1,16 +1,15 @@
 //! `postroom redrive`: sends delivered messages again to a service that was restored from a backup.
 
-use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use postroom::clock::{Clock, Timestamp};
 use postroom::operator::Filter;
 use postroom::queue::{Queue, State, WorkQueue};
 
-use super::Global;
 use super::signed::Signed;
+use super::{Global, confirm};
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
@@ -93,7 +92,7 @@ impl Redrive {
 
     /// Asks the user on the terminal. Without a terminal, the command line must confirm with an option.
     fn confirm(&self, rows: u64, since: Timestamp) -> Result<()> {
-        let is_attended = std::io::stdin().is_terminal();
+        let is_attended = confirm::is_attended();
         if self.yes || (rows <= MANY && is_attended) {
             return Ok(());
         }
@@ -102,11 +101,7 @@ impl Redrive {
             let what = format!("{what} would be sent again, and there is no terminal to ask for confirmation");
             bail!(Problem::new(what, "--yes to send them, or --dry-run to count them"));
         }
-        eprint!("{what} will be sent again. Continue? [y/N] ");
-        std::io::stderr().flush()?;
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
-        if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        if confirm::asked(&format!("{what} will be sent again"))? {
             return Ok(());
         }
         bail!(Problem::new(

@@ -122,6 +122,34 @@ fn what_was_done_by_hand_is_told_with_who_and_why() {
 }
 
 #[test]
+fn messages_are_cancelled_by_their_ids_or_by_their_lane() {
+    let desk = Desk::new();
+    let [first, second] = [0, 1].map(|_| desk.ok(&["send", "order.placed"]));
+    let cancelled = desk.json(&["cancel", &first, &second, "--by", "ada", "--why", "ordered twice"]);
+    assert_eq!((&cancelled["cancelled"], &cancelled["asked_to_stop"]), (&2.into(), &0.into()));
+    let story = &desk.json(&["show", &first])[0];
+    assert_eq!((&story["dismissed_by"], &story["dismissed_why"]), (&"ada".into(), &"cancelled: ordered twice".into()));
+    let too_late = desk.run(&["cancel", &first]);
+    assert_eq!(too_late.code, Some(1));
+    assert!(too_late.stderr.contains("is dismissed"), "{too_late:?}");
+    assert_eq!(desk.run(&["cancel", "nonsense"]).code, Some(3));
+    assert_eq!(desk.run(&["cancel"]).code, Some(2));
+
+    for lane in ["order-7", "order-7", "order-8"] {
+        desk.ok(&["send", "order.placed", "--lane", lane]);
+    }
+    let unasked = desk.run(&["cancel", "--lane", "order-7"]);
+    assert_eq!(unasked.code, Some(1));
+    assert!(unasked.stderr.contains("--yes"), "nobody is there to confirm it: {unasked:?}");
+    assert_eq!(desk.ok(&["cancel", "--lane", "order-7", "--yes"]), "2 messages cancelled");
+    assert_eq!(desk.outbox("ready"), 1);
+    let trail = desk.json(&["audit"]);
+    let told: Vec<_> =
+        trail.as_array().unwrap().iter().map(|it| (it["act"].as_str(), it["messages"].as_u64())).collect();
+    assert_eq!(told, [(Some("cancel"), Some(2)), (Some("cancel"), Some(2))]);
+}
+
+#[test]
 fn a_backup_is_a_whole_database() {
     let (desk, _) = desk_with_failures();
     let copied = desk.json(&["backup", "copy.db"]);

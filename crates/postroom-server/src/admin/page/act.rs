@@ -165,6 +165,11 @@ impl Done {
         Self { messages: revived, still_expired, dry_run: reviving.dry_run, is_bounded, told: told + "." }
     }
 
+    /// The result for one message.
+    pub(super) fn one(messages: u64, dry_run: bool, told: &str) -> Self {
+        Self { messages, still_expired: 0, dry_run, is_bounded: false, told: told.into() }
+    }
+
     pub(super) fn dismissed(count: Dismissed, dry_run: bool, is_bounded: bool) -> Self {
         let Dismissed { dismissed, changed } = count;
         let verb = match (dry_run, dismissed) {

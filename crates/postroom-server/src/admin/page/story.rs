@@ -105,6 +105,10 @@ async fn told(queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Htm
         html.add("<button type=\"button\" data-act=\"dismiss\" data-queue=\"{}\"", &[&kind]);
         html.add(" data-row=\"{}\">Dismiss…</button></div>", &[&record.seq()]);
     }
+    if matches!(record.state(), Stands::Ready | Stands::Leased) && rights.may(Scope::Operate) {
+        html.add("<div class=\"tools\"><button type=\"button\" data-act=\"cancel\" data-queue=\"{}\"", &[&kind]);
+        html.add(" data-row=\"{}\">Cancel…</button></div>", &[&record.seq()]);
+    }
     if record.state() == Stands::Dismissed && rights.may(Scope::Operate) {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
         html.add(" data-row=\"{}\" data-dismissed>Requeue…</button></div>", &[&record.seq()]);

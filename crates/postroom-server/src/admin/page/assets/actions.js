@@ -10,6 +10,7 @@ const yes = document.getElementById("yes");
 const TITLES = {
   revive: ["Retry messages", "The messages are requeued as if they were new."],
   dismiss: ["Dismiss messages", "The messages no longer count as failed. They are kept with your name and reason until their retention time ends."],
+  cancel: ["Cancel the message", "If it waits, it is dismissed. If it is in progress, it is asked to stop, and is not tried again."],
   expire: ["Expire overdue messages", "Ready messages past their time to live are marked as expired and are not delivered."],
   purge: ["Delete done messages", "Messages in other states stay."],
 };
@@ -22,7 +23,7 @@ let current;
 /** Opens the dialog for a button with `data-act`. */
 export function open(button, whenDone, whenRefused) {
   const { act, queue, row, group, q, dismissed } = button.dataset;
-  const which = act === "revive" || act === "dismiss" ? chosen(row, group, q) : {};
+  const which = ["revive", "dismiss", "cancel"].includes(act) ? chosen(row, group, q) : {};
   if (dismissed !== undefined) which.dismissed = true;
   current = { act, body: { queue, ...which }, whenDone, whenRefused, asking: 0, isBusy: false };
   form.reset();

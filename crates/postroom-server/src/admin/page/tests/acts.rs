@@ -92,6 +92,8 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("dismiss", json!({ "all": true, "by": "ada", "why": " " })),
         ("dismiss", json!({ "all": true, "by": "x".repeat(256), "why": "obsolete" })),
         ("dismiss", json!({ "group": "", "by": "ada", "why": "obsolete" })),
+        ("cancel", json!({})),
+        ("cancel", json!({ "row": 1, "all": true })),
         ("expire", json!({ "queue": "both" })),
         ("purge", json!({ "queue": "outbox" })),
         ("purge", json!({ "olderThan": "long" })),
@@ -120,6 +122,34 @@ async fn what_expired_needs_a_new_life() {
         let with = node.act("revive", json!({ "queue": queue, "row": 1, "ttl": "1h" })).await.json();
         assert_eq!(with["messages"], 1, "{with}");
     }
+}
+
+#[tokio::test]
+async fn one_message_is_cancelled_while_it_waits_or_is_in_progress() {
+    let node = Node::new();
+    node.outbox.enqueue_many(vec![NewMessage::new("a", "{}"), NewMessage::new("a", "{}")]).await.unwrap();
+    node.outbox.queue().claim(OwnerToken::new(), LEASE, 1).await.unwrap();
+    for (row, told) in [
+        (2, ["The message would be cancelled.", "The message was cancelled."]),
+        (
+            1,
+            [
+                "The message is in progress and would be asked to stop.",
+                "The message is in progress and was asked to stop.",
+            ],
+        ),
+    ] {
+        let story = node.view(&format!("message?row={row}")).await;
+        assert!(story.contains("data-act=\"cancel\""), "{story}");
+        for (dry_run, told) in [true, false].into_iter().zip(told) {
+            let said = node.act("cancel", json!({ "row": row, "why": "a test", "dryRun": dry_run })).await.json();
+            assert_eq!((&said["told"], &said["messages"]), (&json!(told), &json!(1)));
+        }
+    }
+    let said = node.act("cancel", json!({ "row": 2 })).await.json();
+    assert_eq!((&said["told"], &said["messages"]), (&json!("It is too late: the message has ended."), &json!(0)));
+    assert!(!node.view("message?row=2").await.contains("data-act=\"cancel\""));
+    assert!(node.view("dismissed").await.contains("cancelled: a test"));
 }
 
 #[tokio::test]
