@@ -9,6 +9,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, Item, Result, Visibility};
 
+use crate::lane::Lane;
 use attribute::Attribute;
 use signature::Call;
 
@@ -29,7 +30,8 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
 
 /// Writes the type of the calls, whose fields are the arguments.
 fn message(call: &Call, visibility: &Visibility) -> TokenStream {
-    let Call { name, function, topic, reply, arguments, docs, cfgs, .. } = call;
+    let Call { name, function, topic, reply, lane, arguments, docs, cfgs, .. } = call;
+    let lane = lane.as_ref().map(Lane::written);
     let told = format!("A call of `{function}`.");
     let fields = arguments.iter().map(|argument| {
         let (attributes, name, ty) = (&argument.attributes, &argument.name, &argument.ty);
@@ -53,6 +55,7 @@ fn message(call: &Call, visibility: &Visibility) -> TokenStream {
             const TOPIC: &'static str = #topic;
             const KIND: ::postroom::message::Kind = ::postroom::message::Kind::PushCall;
             type Reply = #reply;
+            #lane
         }
 
         #(#cfgs)*

@@ -1,6 +1,7 @@
 //! The macros of Postroom. Use them through the `postroom` crate, which explains each of them.
 
 mod call;
+mod lane;
 mod names;
 mod payload;
 mod service;
@@ -12,7 +13,8 @@ use crate::payload::Kind;
 
 /// Derives an event: something that happened in this service and is handled in it.
 ///
-/// The attribute is `#[event("topic")]`, optionally with `version = 2, upcast_from = Older`.
+/// The attribute is `#[event("topic")]`, optionally with `version = 2, upcast_from = Older`, and with
+/// `lane = "order-{order}"`: messages of one lane are handled in order. Names in braces stand for fields.
 ///
 /// ```
 /// use postroom::Event;
@@ -28,7 +30,8 @@ pub fn derive_event(input: TokenStream) -> TokenStream {
 
 /// Derives a signal: something that happened and that another service wants to know.
 ///
-/// The attribute is `#[signal("topic")]`, optionally with `version = 2, upcast_from = Older`.
+/// The attribute is `#[signal("topic")]`, optionally with `version = 2, upcast_from = Older` and
+/// `lane = "order-{order}"`, as for an event.
 ///
 /// ```
 /// use postroom::Signal;
@@ -44,7 +47,8 @@ pub fn derive_signal(input: TokenStream) -> TokenStream {
 
 /// Derives a command: something that another service should do and answer.
 ///
-/// The attribute is `#[command("topic", reply = Type)]`, optionally with `version = 2, upcast_from = Older`.
+/// The attribute is `#[command("topic", reply = Type)]`, optionally with `version = 2, upcast_from = Older` and
+/// `lane = "order-{order}"`, as for an event.
 ///
 /// ```
 /// use postroom::Command;
@@ -65,7 +69,8 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
 /// Turns a function call into a message: the arguments travel, and the function is the handler.
 ///
 /// `#[push_call("topic")]` on an async function creates a type for its arguments, named after it: `SendMail` for
-/// `send_mail`, or the name in `name = …`. Register it with `Handlers::call`, or with `call SendMail;` in `service!`.
+/// `send_mail`, or the name in `name = …`. With `lane = "mail-{to}"`, calls stand in a lane; names in braces are
+/// arguments. Register it with `Handlers::call`, or with `call SendMail;` in `service!`.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Handlers, Outbox, Payload, push_call};

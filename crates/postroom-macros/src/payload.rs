@@ -8,6 +8,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Error, Ident, Result};
 
+use crate::lane::Lane;
 use attribute::Attribute;
 pub(crate) use fields::check_type;
 
@@ -60,8 +61,9 @@ struct Message<'a> {
 
 impl Message<'_> {
     fn written(&self) -> TokenStream {
-        let Self { name, kind, attribute: Attribute { topic, version, reply, .. } } = self;
+        let Self { name, kind, attribute: Attribute { topic, version, reply, lane, .. } } = self;
         let (upcast, checks) = (self.upcast(), self.upcast_checks());
+        let lane = lane.as_ref().map(Lane::written);
         let stays_here = kind == Kind::Event.name();
         let replies = reply.as_ref().map(|_| quote!(impl ::postroom::message::Replies for #name {}));
         let reply = reply.as_ref().map_or_else(|| quote!(()), |reply| quote!(#reply));
@@ -73,6 +75,7 @@ impl Message<'_> {
                 const STAYS_HERE: bool = #stays_here;
                 type Reply = #reply;
                 #upcast
+                #lane
             }
             #replies
             impl ::postroom::#kind for #name {}

@@ -85,10 +85,10 @@ impl NewMessage {
         }
     }
 
-    /// Creates a message with `payload` as JSON, under its type's topic.
+    /// Creates a message with `payload` as JSON, under its type's topic and in its lane.
     pub fn of<P: Payload>(payload: &P) -> Result<Self> {
         let json = json::write(format_args!("the payload for {}", P::TOPIC), payload)?;
-        let mut message = Self::new(P::TOPIC, json).kind(P::KIND);
+        let mut message = Self::new(P::TOPIC, json).kind(P::KIND).lane(payload.lane().unwrap_or_default());
         message.stays_here = P::STAYS_HERE;
         Ok(if P::VERSION == 1 { message } else { message.header(VERSION_HEADER, P::VERSION.to_string()) })
     }

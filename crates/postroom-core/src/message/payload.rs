@@ -75,6 +75,23 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
         Err(unknown_version::<Self>(version))
     }
 
+    /// Returns the lane of a message with this payload, or `None` if it has none. [`Outgoing::lane`] sets another one.
+    ///
+    /// The derives generate this from `lane`. Names in braces stand for fields:
+    ///
+    /// ```
+    /// use postroom::{Event, Payload};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize, Event)]
+    /// #[event("order.paid", lane = "order-{order}")]
+    /// struct OrderPaid { order: u64 }
+    ///
+    /// assert_eq!(OrderPaid { order: 7 }.lane().as_deref(), Some("order-7"));
+    /// ```
+    fn lane(&self) -> Option<String> {
+        None
+    }
+
     /// Builds a message with this payload, for a handler in this service unless you set a destination.
     #[inline]
     fn outgoing(&self) -> Outgoing<Self> {

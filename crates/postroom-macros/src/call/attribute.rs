@@ -1,4 +1,4 @@
-//! `#[push_call("topic", name = SendMail)]`.
+//! `#[push_call("topic", name = SendMail, lane = "mail-{to}")]`.
 
 use proc_macro2::{Span, TokenStream};
 use syn::parse::{ParseStream, Parser};
@@ -10,6 +10,8 @@ use crate::names;
 pub(super) struct Attribute {
     pub(super) topic: String,
     pub(super) name: Option<Ident>,
+    /// Its lane, before the names of the arguments are known.
+    pub(super) lane: Option<LitStr>,
 }
 
 impl Attribute {
@@ -24,15 +26,20 @@ impl Attribute {
         if !input.peek(LitStr) {
             return Err(input.error("the topic comes first, in quotes, like \"mail.send\""));
         }
-        let mut attribute = Self { topic: names::topic(&input.parse()?)?, name: None };
+        let mut attribute = Self { topic: names::topic(&input.parse()?)?, name: None, lane: None };
         while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let key: Ident = input.parse()?;
-            if key != "name" {
-                return Err(Error::new(key.span(), names::unknown("key", &key.to_string(), &["name"])));
-            }
             input.parse::<Token![=]>()?;
-            attribute.name = Some(input.parse()?);
+            match key.to_string().as_str() {
+                "name" => attribute.name = Some(input.parse()?),
+                "lane" => attribute.lane = Some(input.parse()?),
+                other => return Err(Error::new(key.span(), names::unknown("key", other, &["name", "lane"]))),
+            }
         }
-        if input.is_empty() { Ok(attribute) } else { Err(input.error("expected `, name = Type`")) }
+        if input.is_empty() {
+            Ok(attribute)
+        } else {
+            Err(input.error("expected `, name = Type` or `, lane = \"…\"`"))
+        }
     }
 }

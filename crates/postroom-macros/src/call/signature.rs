@@ -6,16 +6,18 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute as Attr, Error, FnArg, GenericArgument, Ident, Pat, PatType, PathArguments, PathSegment, Result,
+    Attribute as Attr, Error, FnArg, GenericArgument, Ident, Member, Pat, PatType, PathArguments, PathSegment, Result,
     ReturnType, Signature, Type,
 };
 
 use super::attribute::Attribute;
+use crate::lane::Lane;
 use crate::{names, payload};
 
 /// The parts of a marked function.
 pub(super) struct Call {
     pub(super) topic: String,
+    pub(super) lane: Option<Lane>,
     /// The name of the type of its calls.
     pub(super) name: Ident,
     pub(super) function: Ident,
@@ -114,8 +116,10 @@ impl Call {
         let named =
             |name: &str| attributes.iter().filter(|attribute| attribute.path().is_ident(name)).cloned().collect();
         let (docs, cfgs) = (named("doc"), named("cfg"));
+        let members: Vec<_> = arguments.iter().map(|argument| Member::Named(argument.name.clone())).collect();
+        let lane = attribute.lane.map(|text| Lane::of(text, &members)).transpose()?;
         let topic = attribute.topic;
-        Ok(Self { topic, name, function, context, arguments, states, passed, reply, docs, cfgs })
+        Ok(Self { topic, lane, name, function, context, arguments, states, passed, reply, docs, cfgs })
     }
 }
 

@@ -4,6 +4,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::{DeriveInput, Error, Ident, LitInt, LitStr, Result, Token, Type};
 
 use super::Kind;
+use crate::lane::{self, Lane};
 use crate::names;
 
 /// The content of the attribute beside the derive, after all checks.
@@ -12,6 +13,7 @@ pub(super) struct Attribute {
     pub(super) version: u32,
     pub(super) upcast_from: Option<Type>,
     pub(super) reply: Option<Type>,
+    pub(super) lane: Option<Lane>,
 }
 
 impl Attribute {
@@ -39,6 +41,7 @@ struct Said {
     version: Option<LitInt>,
     upcast_from: Option<Type>,
     reply: Option<Type>,
+    lane: Option<LitStr>,
 }
 
 impl Parse for Said {
@@ -46,7 +49,7 @@ impl Parse for Said {
         if !input.peek(LitStr) {
             return Err(input.error("the topic comes first, in quotes, like \"order.approved\""));
         }
-        let mut said = Self { topic: input.parse()?, version: None, upcast_from: None, reply: None };
+        let mut said = Self { topic: input.parse()?, version: None, upcast_from: None, reply: None, lane: None };
         while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let key: Ident = input.parse()?;
             input.parse::<Token![=]>()?;
@@ -54,8 +57,9 @@ impl Parse for Said {
                 "version" => said.version = Some(input.parse()?),
                 "upcast_from" => said.upcast_from = Some(input.parse()?),
                 "reply" => said.reply = Some(input.parse()?),
+                "lane" => said.lane = Some(input.parse()?),
                 other => {
-                    let allowed = ["version", "upcast_from", "reply"];
+                    let allowed = ["version", "upcast_from", "reply", "lane"];
                     return Err(Error::new(key.span(), names::unknown("key", other, &allowed)));
                 }
             }
@@ -77,6 +81,7 @@ impl Said {
         if let (1, Some(older)) = (version, &self.upcast_from) {
             return Err(Error::new_spanned(older, "version 1 has no older version: add `version = 2`, or more"));
         }
+        let lane = self.lane.map(|text| Lane::of(text, &lane::members(input))).transpose()?;
         match (kind, &self.reply) {
             (Kind::Command, None) => Err(Error::new(
                 input.ident.span(),
@@ -86,7 +91,7 @@ impl Said {
                 reply,
                 "only a command has an answer: derive Command instead, or remove `reply`",
             )),
-            _ => Ok(Attribute { topic, version, upcast_from: self.upcast_from, reply: self.reply }),
+            _ => Ok(Attribute { topic, version, upcast_from: self.upcast_from, reply: self.reply, lane }),
         }
     }
 }

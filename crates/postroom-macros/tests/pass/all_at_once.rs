@@ -8,7 +8,7 @@ use postroom::{
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Event)]
-#[event("order.placed")]
+#[event("order.placed", lane = "{0}")]
 struct OrderPlaced(u64);
 
 #[derive(Serialize, Deserialize, Signal)]
@@ -18,7 +18,7 @@ struct OrderApprovedV1 {
 }
 
 #[derive(Serialize, Deserialize, Signal)]
-#[signal("order.approved", version = 2, upcast_from = OrderApprovedV1)]
+#[signal("order.approved", version = 2, upcast_from = OrderApprovedV1, lane = "order-{order}")]
 struct OrderApproved {
     order: u64,
     by: String,
@@ -33,7 +33,7 @@ impl From<OrderApprovedV1> for OrderApproved {
 }
 
 #[derive(Serialize, Deserialize, Command)]
-#[command("stock.change", reply = u64)]
+#[command("stock.change", reply = u64, lane = "stock")]
 enum ChangeStock {
     Add { item: String },
     Clear,
@@ -65,7 +65,7 @@ pub(crate) async fn send_mail(
     Ok(())
 }
 
-#[push_call("cache.clear", name = ClearCache)]
+#[push_call("cache.clear", name = ClearCache, lane = "cache")]
 async fn clear(key: Option<String>) -> std::io::Result<()> {
     println!("{key:?}");
     Ok(())
@@ -147,6 +147,11 @@ pub(crate) fn main() {
     let old = OrderApproved::read(1, r#"{"order":7}"#).unwrap();
     assert_eq!((old.order, old.by.as_str()), (7, "unknown"));
     assert!(SendMail::read(1, r#"{"to":"ann"}"#).is_ok_and(|call| call.subject.is_empty()));
+    assert_eq!(old.lane().as_deref(), Some("order-7"));
+    assert_eq!(OrderPlaced(8).lane().as_deref(), Some("8"));
+    assert_eq!(ChangeStock::Clear.lane().as_deref(), Some("stock"));
+    assert_eq!(ClearCache { key: None }.lane().as_deref(), Some("cache"));
+    assert_eq!(Forward { order: 9 }.lane(), None);
     let message = Everything::to_after_next(&ChangeStock::Clear).correlation_id("a").message().unwrap();
     assert_eq!(message.topic(), "stock.change");
     let _ = Handlers::<Memory>::new().calls(std::sync::Arc::new(Mailer));

@@ -12,7 +12,7 @@ pub(in crate::tidy) struct Crate {
 pub(super) const FILE: &str = "xtask/src/tidy/order/table.rs";
 
 pub(in crate::tidy) const ORDER: &[Crate] = &[
-    Crate { folder: "crates/postroom-macros/src", modules: &["names", "payload", "call", "service", "crate"] },
+    Crate { folder: "crates/postroom-macros/src", modules: &["names", "lane", "payload", "call", "service", "crate"] },
     Crate {
         folder: "crates/postroom-core/src",
         modules: &[

@@ -4,19 +4,21 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Context;
 use postroom::queue::Queue;
 use postroom::store::BoxFuture;
 use postroom::worker::{Delivery, Transport};
-use postroom::{Handlers, Message, NewMessage, Worker, WorkerOptions};
+use postroom::{Event, Handlers, Message, NewMessage, Payload, Worker, WorkerOptions};
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Draft, Stage, Testable, eventually};
+use crate::harness::{Draft, Stage, Testable, eventually, readable};
 use crate::script::{Running, Script};
 
 cases! { in_order:
     worker several_workers_handle_each_lane_in_order [];
     worker messages_to_another_service_are_sent_in_the_order_of_their_lane [];
     worker a_message_that_is_handled_in_a_transaction_lets_the_next_one_pass [];
+    worker a_type_names_the_lane_of_its_messages [];
 }
 
 const LANES: usize = 5;
@@ -148,4 +150,26 @@ async fn a_message_that_is_handled_in_a_transaction_lets_the_next_one_pass<B: Te
     }
     eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 20) }).await?;
     worker.stop().await
+}
+
+#[derive(serde::Serialize, serde::Deserialize, Event)]
+#[event("order.paid", lane = "{shop}/order-{order}")]
+struct Paid {
+    shop: String,
+    order: u64,
+}
+
+async fn a_type_names_the_lane_of_its_messages<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let paid = Paid { shop: "north".into(), order: 7 };
+    let other = paid.outgoing().lane("audit");
+    let none = paid.outgoing().lane("");
+    let ids =
+        [stage.outbox.enqueue(&paid).await?, stage.outbox.enqueue(other).await?, stage.outbox.enqueue(none).await?];
+    let mut lanes = Vec::new();
+    for stored in ids {
+        let record = stage.outbox.find(stored.id().as_uuid()).await?.pop().context("it is stored")?;
+        lanes.push(readable(&record)?.lane.clone());
+    }
+    assert_eq!(lanes, [Some("north/order-7".into()), Some("audit".into()), None]);
+    Ok(())
 }
