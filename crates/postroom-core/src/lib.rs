@@ -76,8 +76,9 @@ pub use sql::{BlockingTx, Done, Migration, Statement, TableNames, Tx, Value};
 pub use store::questions;
 pub use store::{
     Act, Admission, Arrival, Audited, BoxFuture, Cancelled, CancelledLane, ERROR_GROUP_CHARS, Failed, FailedGroup,
-    Failure, Filter, HandledMark, HandledMarks, Hold, Identity, ManualMove, Marked, MemoryStore, Operator, PutMode,
-    QueueStats, Record, Revival, Sighting, Store, Stored, Times, Wake, WakeListener,
+    Failure, Filter, FirstInLane, HandledMark, HandledMarks, Hold, Identity, Lane, LanePlace, Lanes, ManualMove,
+    Marked, MemoryStore, Operator, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Times, Wake,
+    WakeListener,
 };
 pub use support::clock::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 pub use support::crash::crash_here;

@@ -12,6 +12,7 @@ mod dismiss;
 mod doctor;
 mod explain;
 mod failed;
+mod lanes;
 mod lookup;
 mod migrate;
 mod purge;
@@ -121,6 +122,7 @@ enum Command {
     Resume(rules::Resume),
     Limit(rules::SetLimit),
     Rules(rules::Rules),
+    Lanes(lanes::Lanes),
     Purge(purge::Purge),
     Audit(audit::Audit),
     Migrate(migrate::Migrate),
@@ -160,6 +162,7 @@ impl Cli {
             Command::Resume(resume) => resume.run(global).await,
             Command::Limit(limit) => limit.run(global).await,
             Command::Rules(rules) => rules.run(global).await,
+            Command::Lanes(lanes) => lanes.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Audit(audit) => audit.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,

@@ -7,6 +7,7 @@ mod config;
 mod database;
 mod demo;
 mod duration;
+mod lane;
 mod open;
 mod operator;
 mod output;

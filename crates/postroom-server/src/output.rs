@@ -104,7 +104,7 @@ fn counted(waiting: u64) -> String {
 }
 
 /// `2026-11-16 02:14 UTC`.
-fn minute(at: Timestamp) -> String {
+pub(crate) fn minute(at: Timestamp) -> String {
     let at = at.to_string();
     let (day, time) = at.split_once('T').unwrap_or((at.as_str(), ""));
     format!("{day} {} UTC", time.get(..5).unwrap_or(time))

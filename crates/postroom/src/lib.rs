@@ -96,8 +96,8 @@ pub mod operator {
 
     #[doc(inline)]
     pub use postroom_core::{
-        Act, Audited, ERROR_GROUP_CHARS, Failed, FailedGroup, Failure, Filter, Hold, Limit, Operator, Pause,
-        QueueStats, Record, Revival, Rule, Scope,
+        Act, Audited, ERROR_GROUP_CHARS, Failed, FailedGroup, Failure, Filter, FirstInLane, Hold, Lane, LanePlace,
+        Lanes, Limit, Operator, Pause, QueueStats, Record, Revival, Rule, Scope,
     };
 }
 

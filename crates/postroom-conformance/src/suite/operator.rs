@@ -4,6 +4,7 @@ mod audit;
 mod dead_letters;
 mod failed;
 mod inspect;
+mod lanes_seen;
 mod logs;
 mod metrics;
 mod questions;
@@ -13,7 +14,7 @@ use crate::case::Case;
 
 /// Every case about operators.
 pub(super) fn cases() -> Vec<Case> {
-    let asked = [inspect::CASES, questions::CASES, failed::CASES, audit::CASES];
+    let asked = [inspect::CASES, questions::CASES, failed::CASES, audit::CASES, lanes_seen::CASES];
     let told = [logs::CASES, services_log::CASES, metrics::CASES, dead_letters::CASES];
     [asked.concat(), told.concat()].concat()
 }

@@ -18,8 +18,8 @@ use crate::sql::Statement;
 use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Questions, Tally};
 use crate::store::{
     Admission, Arrival, Audited, BoxFuture, Cancelled, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint,
-    HandledMark, HandledMarks, Hold, HoldChange, Holding, Identity, LaneStep, LaneStepped, ManualMove, Marked,
-    Operation, PutMode, QueueStats, Record, Sighting, Stop, Store, Stored, Target, Times, Wake,
+    HandledMark, HandledMarks, Hold, HoldChange, Holding, Identity, LanePlace, LaneStep, LaneStepped, Lanes,
+    ManualMove, Marked, Operation, PutMode, QueueStats, Record, Sighting, Stop, Store, Stored, Target, Times, Wake,
 };
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
@@ -193,6 +193,8 @@ macro_rules! sql_store {
                 ) -> Option<i64> {
                     verbs.delivered_up_to(session, (destination, *since), *after, *limit)
                 }
+                ask fn lanes(queue: Queue, limit: usize) -> Lanes { verbs.lanes(session, *queue, *limit) }
+                ask fn lane_of(queue: Queue, seq: i64) -> Option<LanePlace> { verbs.lane_of(session, *queue, *seq) }
             }
         }
 

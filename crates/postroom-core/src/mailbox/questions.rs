@@ -3,6 +3,7 @@
 use crate::mailbox::work_queue::{WorkQueue, at_least_one};
 use crate::queue::{Queue, State};
 use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Tally};
+use crate::store::{LanePlace, Lanes};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
@@ -65,6 +66,17 @@ impl WorkQueue {
     ) -> Result<Option<i64>> {
         self.only_outbox()?;
         self.store.delivered_up_to(destination.to_owned(), since, after, at_least_one(limit)?).await
+    }
+
+    /// Returns the deepest lanes, those that are blocked by a dead message, up to `limit` of each, and how many there
+    /// are. [`Lanes`] says what is looked at; each lane is one statement more. SQL Server has no lanes.
+    pub async fn lanes(&self, limit: usize) -> Result<Lanes> {
+        self.store.lanes(self.queue, at_least_one(limit)?).await
+    }
+
+    /// Returns where the message of this row stands in its lane, or `None` if it is in none, or no longer.
+    pub async fn lane_of(&self, seq: i64) -> Result<Option<LanePlace>> {
+        self.store.lane_of(self.queue, seq).await
     }
 
     fn only_outbox(&self) -> Result<()> {

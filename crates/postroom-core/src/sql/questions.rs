@@ -17,6 +17,14 @@ statements! {
         /// Failures after a number, and failures by their numbers.
         failed, failed_rows,
         finished, count_delivered, delivered_up_to,
+        /// The lanes of the oldest and the newest messages, once for each of them; and those of dead messages.
+        lanes_at_ends, lanes_of_dead,
+        /// Of one lane by its name: how many messages it has, and the number of the first.
+        lane_depth,
+        /// The lane of a message and its number there, and how many come before a number.
+        lane_row, lane_ahead,
+        /// The first messages of lanes.
+        lane_first,
     }
 }
 

@@ -217,4 +217,17 @@ pub(crate) const QUESTIONS: QuestionSql = QuestionSql {
     delivered_up_to: "SELECT max(seq) FROM (
              SELECT seq FROM {f} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2 AND seq > ?3
              ORDER BY seq LIMIT ?4) AS page",
+    lanes_at_ends: "SELECT * FROM (SELECT lane FROM {t}_lane ORDER BY seq LIMIT ?1) AS oldest
+         UNION ALL
+         SELECT * FROM (SELECT lane FROM {t}_lane ORDER BY seq DESC LIMIT ?1) AS newest",
+    lanes_of_dead: "SELECT lane, at, seq FROM (
+             SELECT d.seq, d.at, (SELECT l.lane FROM {t}_lane AS l WHERE l.seq = d.seq AND l.place > 1) AS lane
+             FROM (SELECT seq, at FROM {t}_trouble WHERE state > 0 AND state = 3
+                   ORDER BY at, seq LIMIT ?1) AS d) AS dead
+         WHERE lane IS NOT NULL",
+    lane_depth: "SELECT (SELECT count(*) FROM (SELECT 1 FROM {t}_lane WHERE lane = ?1 LIMIT ?2) AS counted),
+             (SELECT seq FROM {t}_lane WHERE lane = ?1 ORDER BY no LIMIT 1)",
+    lane_row: "SELECT lane, no FROM {t}_lane WHERE seq = ?1",
+    lane_ahead: "SELECT count(*) FROM (SELECT 1 FROM {t}_lane WHERE lane = ?1 AND no < ?3 LIMIT ?2) AS before_it",
+    lane_first: "SELECT seq, {told}, state, created_at, visible_at, attempts FROM {v} WHERE seq{by_number}",
 };

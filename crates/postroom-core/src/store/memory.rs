@@ -6,6 +6,7 @@ mod audit;
 mod failed;
 mod handling;
 mod holds;
+mod lanes;
 mod letters;
 mod marks;
 mod questions;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::message::InboxKey;
 use crate::queue::{Cause, Queue, State};
-use crate::store::BoxFuture;
+use crate::store::{BoxFuture, LanePlace, Lanes};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
@@ -63,6 +63,12 @@ pub trait Questions: Send + Sync {
         after: i64,
         limit: usize,
     ) -> BoxFuture<'_, Result<Option<i64>>>;
+
+    /// Returns the deepest lanes, the blocked ones, and how many there are. [`Lanes`] says what is looked at.
+    fn lanes(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Lanes>>;
+
+    /// Returns where the message of this row stands in its lane, or `None` if it is in none.
+    fn lane_of(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Option<LanePlace>>>;
 }
 
 /// The end of a queue: its last row, its last failure, and the times of the last finished messages.

@@ -8,6 +8,7 @@ mod failed;
 mod front;
 mod holds;
 mod inbox;
+mod lane_questions;
 mod lanes;
 mod letters;
 mod look;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use self::answer::Answer;
 use self::judge::{Around, CLOCK_TOLERANCE, LINE_MAX, Seen};
 use super::Global;
+use super::lanes;
 use super::lookup::{self, Found};
 use crate::open::Opened;
 use crate::problem::{self, Problem};
@@ -54,10 +55,12 @@ impl Explain {
             });
             let is_meant = |rule: &Rule| rule.scope.place().is_none_or(|about| Some(about) == place.as_ref());
             let rule = verbs.rules().await?.into_iter().filter(is_meant).max_by_key(|rule| rule.paused.is_some());
-            let seen = Seen { is_fetched, rule, ..Seen::of(*queue, id, record).with(last, hold) };
+            let lane = verbs.lane_of(record.seq()).await?;
+            let seen = Seen { is_fetched, rule, lane, ..Seen::of(*queue, id, record).with(last, hold) };
             let answer = judge::judge(&seen, &around);
             if global.json {
-                output::json(&told(*queue, record, &answer, &around))?;
+                let lane = seen.lane.as_ref().map(|place| lanes::place(*queue, place));
+                output::json(&told(*queue, record, &answer, &around, lane))?;
                 continue;
             }
             if index > 0 {
@@ -112,7 +115,7 @@ async fn around(opened: &Opened, queue: Queue, record: &Record) -> Result<Around
     })
 }
 
-fn told(queue: Queue, record: &Record, answer: &Answer, around: &Around) -> Value {
+fn told(queue: Queue, record: &Record, answer: &Answer, around: &Around, lane: Option<Value>) -> Value {
     let message = record.message().ok();
     let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
     json!({
@@ -133,6 +136,7 @@ fn told(queue: Queue, record: &Record, answer: &Answer, around: &Around) -> Valu
         "attempts": record.attempts(),
         "crashes": record.crashes(),
         "ahead": around.ahead,
+        "lane": lane,
         "clock_ahead_seconds": around.clock_ahead() / 1_000_000,
     })
 }

@@ -5,9 +5,10 @@ use clap::Args;
 use postroom::operator::QueueStats;
 use postroom::queue::Queue;
 use serde::Serialize;
+use serde_json::json;
 
-use super::{Global, rules};
-use crate::{duration, open, output};
+use super::{Global, lanes, rules};
+use crate::{duration, lane, open, output};
 
 /// Count the messages of both queues by state
 #[derive(Args)]
@@ -50,14 +51,18 @@ impl Stats {
         let (outbox, inbox) = (opened.queue(Queue::Outbox), opened.queue(Queue::Inbox));
         let held = [outbox.holds().await?, inbox.holds().await?];
         let rules = rules::of(&opened, &[Queue::Outbox, Queue::Inbox]).await?;
+        let lanes = lanes::of(&opened, &[Queue::Outbox, Queue::Inbox], 1).await?;
         let (outbox, inbox) = (outbox.stats().await?, inbox.stats().await?);
         if global.json {
             let (outbox, inbox) = (Counts::from(&outbox), Counts::from(&inbox));
             let held: Vec<_> = held.iter().flatten().map(output::HoldJson::from).collect();
             let rules: Vec<_> = rules.iter().map(|(queue, rule)| rules::told(*queue, rule)).collect();
-            return output::json(
-                &serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held, "rules": rules }),
-            );
+            let blocked =
+                |of: Queue| lanes.iter().find(|(queue, _)| *queue == of).map(|(_, lanes)| lanes.blocked_lanes);
+            let blocked = json!({ "outbox": blocked(Queue::Outbox), "inbox": blocked(Queue::Inbox) });
+            return output::json(&json!({
+                "outbox": outbox, "inbox": inbox, "held": held, "rules": rules, "blocked_lanes": blocked,
+            }));
         }
         let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
         output::line(format!("{:<7}{}{:>11}  oldest ready", "", titles.concat(), "dismissed"))?;
@@ -68,6 +73,9 @@ impl Stats {
         }
         for (queue, rule) in &rules {
             output::line(output::rule(*queue, rule))?;
+        }
+        for blocked in lanes.iter().filter_map(|(queue, lanes)| lane::blocked(*queue, lanes)) {
+            output::line(format!("{blocked}; `postroom lanes --blocked` shows more"))?;
         }
         if outbox.dead + outbox.expired + inbox.dead + inbox.expired > 0 {
             eprintln!("`postroom failed` lists dead and expired messages");

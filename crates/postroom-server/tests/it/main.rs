@@ -18,6 +18,7 @@ mod explain;
 #[cfg(target_os = "linux")]
 mod flood;
 mod hook;
+mod lanes;
 mod manual;
 mod metrics;
 mod migrate;

@@ -5,6 +5,7 @@
 //! acknowledged stays where it was held: an ack is one UPDATE of numbers in their place. `{v}` is a view of all
 //! messages by their number or key. `{in_0}` to `{in_7}` are the messages in one state.
 
+mod lanes;
 mod steps;
 mod words;
 
@@ -302,7 +303,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
         delivered_up_to: "SELECT max(seq) FROM (
                  SELECT seq FROM {in_2} WHERE processed_at >= ?1 AND {party} = ?2 AND seq > ?3
                  ORDER BY seq LIMIT ?4) AS page",
-        ..shared::QUESTIONS
+        ..lanes::QUESTIONS
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values})",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,

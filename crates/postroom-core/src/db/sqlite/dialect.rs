@@ -4,6 +4,7 @@
 //! claim has looked at needs no row in the line. `{v}` is a view of all messages by their number or key: an update of
 //! it moves a message. `{f}` is a view of the same messages by their state.
 
+mod lanes;
 mod steps;
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
@@ -283,7 +284,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         tally_ready: "SELECT topic, party, count(*) FROM (
                  SELECT topic, {party} AS party FROM {f} WHERE state = 0 LIMIT ?1) AS front
              GROUP BY topic, party",
-        ..shared::QUESTIONS
+        ..lanes::QUESTIONS
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT (id) DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,

@@ -9,7 +9,7 @@ use crate::queue::{Queue, State};
 use crate::store::questions::{
     Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Passed, Place, Questions, Tally,
 };
-use crate::store::{BoxFuture, Failure, Record};
+use crate::store::{BoxFuture, Failure, LanePlace, Lanes, Record};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
@@ -73,6 +73,14 @@ impl Questions for MemoryStore {
             let delivered = tables.of(Queue::Outbox).delivered(&destination, since);
             Ok(delivered.filter(|seq| *seq > after).take(limit).last())
         })
+    }
+
+    fn lanes(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Lanes>> {
+        self.run(move |tables, _| Ok(tables.of(queue).lanes(limit)))
+    }
+
+    fn lane_of(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Option<LanePlace>>> {
+        self.run(move |tables, _| Ok(tables.of(queue).lane_of(seq)))
     }
 }
 
@@ -211,7 +219,7 @@ fn behind(
     before.chain(found).map(|(_, occurrence)| occurrence).collect()
 }
 
-fn party(message: &Message) -> Option<String> {
+pub(super) fn party(message: &Message) -> Option<String> {
     message.source().or(message.destination()).map(str::to_owned)
 }
 

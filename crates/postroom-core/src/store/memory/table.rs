@@ -138,6 +138,11 @@ impl Table {
         members
     }
 
+    /// Returns the messages that are in lanes, by their numbers there.
+    pub(super) fn numbers_in_lanes(&self) -> &BTreeMap<i64, i64> {
+        &self.lanes
+    }
+
     /// Returns the messages that have the turn in their lanes.
     fn turns(&self) -> HashMap<&str, i64> {
         let mut turns: HashMap<&str, (i64, i64)> = HashMap::new();

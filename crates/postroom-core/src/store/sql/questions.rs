@@ -206,22 +206,26 @@ impl SqlVerbs {
     }
 }
 
-fn counted(row: &dyn Row, column: usize) -> Result<u64> {
+pub(super) fn counted(row: &dyn Row, column: usize) -> Result<u64> {
     Ok(row.int(column)?.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
 }
 
-/// Unreadable values count as missing, so that they do not hide the others.
-fn read_occurrence(row: &dyn Row, queue: Queue, with_payload: bool) -> Result<Occurrence> {
-    let first = column::IDENTITY;
+/// Reads the id in a message's identity, which begins at that column. An unreadable one is empty.
+pub(super) fn read_id(row: &dyn Row, queue: Queue, first: usize) -> String {
     let id = match queue {
         Queue::Outbox => {
             row.uuid(first + 1).and_then(|id| Ok(id.or(row.uuid(first)?))).map(|id| id.map(|id| id.to_string()))
         }
         Queue::Inbox => row.text(first + 1),
     };
+    id.ok().flatten().unwrap_or_default()
+}
+
+/// Unreadable values count as missing, so that they do not hide the others.
+fn read_occurrence(row: &dyn Row, queue: Queue, with_payload: bool) -> Result<Occurrence> {
     Ok(Occurrence {
         number: number(row, column::NUMBER)?,
-        id: id.ok().flatten().unwrap_or_default(),
+        id: read_id(row, queue, column::IDENTITY),
         topic: row.text(column::TOPIC).ok().flatten().unwrap_or_default(),
         party: row.text(column::PARTY).unwrap_or(None),
         at: Timestamp::from_micros(number(row, column::AT)?),

@@ -1,17 +1,19 @@
 //! Finds the cause. The functions are pure, so that tests can cover every cause.
 
+mod in_lane;
 mod not_yet;
 
 use std::time::Duration;
 
 use postroom::clock::Timestamp;
 use postroom::message::OwnerToken;
-use postroom::operator::{Hold, Record, Rule};
+use postroom::operator::{Hold, LanePlace, Record, Rule};
 use postroom::queue::{CRASHES_MAX, Cause, Queue, State};
 
 use super::answer::Answer;
 use super::trouble::Trouble;
 use crate::{duration, output};
+use in_lane::{blocking, in_lane};
 use not_yet::not_yet;
 
 /// A larger clock difference, in microseconds, is reported.
@@ -53,6 +55,8 @@ pub(super) struct Seen {
     pub(super) hold: Option<Hold>,
     /// The pause or the limit of its place, or of the queue.
     pub(super) rule: Option<Rule>,
+    /// Where it stands in its lane, if it is in one.
+    pub(super) lane: Option<LanePlace>,
     /// Who dismissed it, and why.
     pub(super) dismissal: Option<(String, String)>,
     /// Services fetch its topic, so no worker claims it.
@@ -131,6 +135,7 @@ impl Seen {
             cause: None,
             hold: None,
             rule: None,
+            lane: None,
             dismissal: record
                 .dismissal()
                 .map(|told| (told.who().to_owned(), output::one_line(told.why().unwrap_or_default()))),
@@ -179,6 +184,9 @@ pub(super) fn judge(seen: &Seen, around: &Around) -> Answer {
         State::Ready if seen.expires_at.is_some_and(|at| at <= around.now) => past_its_time(seen, around),
         State::Ready if seen.rule.as_ref().is_some_and(|rule| rule.paused.is_some()) => {
             seen.rule.as_ref().map_or_else(|| in_line(seen, around), |rule| paused(rule, seen))
+        }
+        State::Ready if seen.lane.as_ref().is_some_and(|place| place.ahead > 0) => {
+            seen.lane.as_ref().map_or_else(|| in_line(seen, around), |place| in_lane(place, seen, around))
         }
         State::Ready if seen.hold.is_some() => {
             seen.hold.as_ref().map_or_else(|| in_line(seen, around), |hold| held(hold, seen, around))
@@ -235,7 +243,7 @@ fn dead(seen: &Seen, around: &Around) -> Answer {
     let repair = seen.repair();
     let advice =
         format!("{repair} Then run `postroom revive {0}`, or `postroom dismiss {0} --why …` to discard it.", seen.id);
-    let next = "Nothing happens until an operator requeues it.";
+    let next = format!("Nothing happens until an operator requeues it.{}", blocking(seen));
     Answer::new(cause, is).since(seen.processed_at).next(next).advice(advice)
 }
 

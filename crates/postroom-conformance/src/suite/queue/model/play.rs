@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postroom::clock::Timestamp;
 use postroom::message::{ContentHash, OwnerToken};
-use postroom::operator::{Filter, Operator, Record};
+use postroom::operator::{Filter, Lane, Operator, Record};
 use postroom::queue::{Claimed, Lease, Queue, Settle, State, Topics, WorkQueue};
 use postroom::store::Store;
 use postroom::{Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
@@ -138,9 +138,23 @@ impl World {
             Op::Maintain { interval } => self.store.take_maintenance(*interval).await?.to_string(),
             Op::Stats { queue } => {
                 let backlog = self.store.backlog(*queue).await?;
-                format!("{:?} {backlog}", self.verbs(*queue).stats().await?)
+                format!("{:?} {backlog} {}", self.verbs(*queue).stats().await?, self.lanes(*queue).await?)
             }
         })
+    }
+
+    /// What operators see of lanes, and where each message stands in its lane.
+    async fn lanes(&self, queue: Queue) -> anyhow::Result<String> {
+        let lanes = self.verbs(queue).lanes(10).await?;
+        let told = |lane: &Lane| self.by_rank(queue, lane.first.seq, &format!("{lane:?}"));
+        let deepest: Vec<_> = lanes.deepest.iter().map(told).collect();
+        let blocked: Vec<_> = lanes.blocked.iter().map(told).collect();
+        let mut places = Vec::new();
+        for seq in &self.known[at(queue)] {
+            let place = self.verbs(queue).lane_of(*seq).await?;
+            places.push(place.map(|place| (place.ahead, place.lane.messages, told(&place.lane))));
+        }
+        Ok(format!("{} {} {deepest:?} {blocked:?} {places:?}", lanes.lanes, lanes.blocked_lanes))
     }
 
     async fn claim_some(

@@ -3,6 +3,7 @@
 //! blank.
 
 use crate::sql::questions::QuestionSql;
+use crate::sql::shared;
 
 pub(super) const QUESTIONS: QuestionSql = QuestionSql {
     // These queries, and the one for delivered messages, must find every row, so they wait for other transactions.
@@ -47,4 +48,6 @@ pub(super) const QUESTIONS: QuestionSql = QuestionSql {
     delivered_up_to: "SELECT MAX(page.seq) FROM (
              SELECT TOP (?4) seq FROM {f} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2 AND seq > ?3
              ORDER BY seq) AS page",
+    // It keeps no lanes, and is not asked about them.
+    ..shared::QUESTIONS
 };

@@ -57,6 +57,8 @@ pub(super) const WORDS: &[(&str, &str)] = &[
         "(EXISTS (SELECT 1 FROM {t}_taken WHERE done_at < 0) OR EXISTS (SELECT 1 FROM {t}_lane WHERE news = 1)
           OR EXISTS (SELECT 1 FROM {t}_lane_notes))",
     ),
+    // Whether a message `x` of a lane is not acknowledged.
+    ("has_not_ended", "NOT EXISTS (SELECT 1 FROM {t}_taken AS h WHERE h.seq = x.seq AND h.done_at < 0)"),
     ("last_done", "NULLIF((SELECT max(done_at) FROM {t}_taken), 0)"),
     // The messages in one state.
     ("in_0", "({of_line}) AS q"),

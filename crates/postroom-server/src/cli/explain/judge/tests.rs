@@ -32,6 +32,7 @@ fn ready() -> Seen {
         cause: None,
         hold: None,
         rule: None,
+        lane: None,
         has_response: false,
         dismissal: None,
         is_fetched: false,
@@ -71,6 +72,47 @@ async fn a_pause_is_told_with_who_and_why_and_how_to_end_it() {
         assert!(answer.advice.contains(advice), "{}", answer.advice);
         outbox.queue().resume(scope, ada()).await.unwrap();
     }
+}
+
+/// The second of three in a lane, the first of which was claimed.
+async fn second_in_a_lane(outbox: &postroom::Outbox) -> (Seen, postroom::queue::Lease) {
+    for _ in 0..3 {
+        outbox.enqueue(postroom::NewMessage::new("order.placed", "{}").lane("order-7")).await.unwrap();
+    }
+    let claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(60), 1).await.unwrap();
+    let lane = outbox.queue().lane_of(2).await.unwrap();
+    (Seen { lane, ..ready() }, claims.claimed.into_iter().next().unwrap().lease)
+}
+
+#[tokio::test]
+async fn behind_another_in_its_lane_the_first_one_is_what_matters() {
+    let hands = postroom::clock::ManualClock::new(at(1100));
+    let store = postroom::store::MemoryStore::with_clock(postroom::clock::Clock::Manual(hands.clone()));
+    let outbox = postroom::Outbox::new(store);
+    let (second, lease) = second_in_a_lane(&outbox).await;
+    let first = second.lane.as_ref().unwrap().lane.first.id.clone();
+    let answer = judge(&second, &around());
+    assert_eq!(answer.cause, "in-lane");
+    assert_eq!(answer.is, format!("It is second in lane order-7, behind {first}, which is in progress."));
+
+    let _ = outbox.queue().abandon([lease], "no", Some(Duration::from_secs(3600))).await.unwrap();
+    let later = Seen { lane: outbox.queue().lane_of(2).await.unwrap(), ..ready() };
+    let answer = judge(&later, &around());
+    assert_eq!(answer.next_at, Some(at(1100 + 3600)));
+    assert!(answer.is.contains("which is retried at 1970-01-01 01:18 UTC"), "{}", answer.is);
+
+    hands.advance(Duration::from_secs(3600));
+    let claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(60), 1).await.unwrap();
+    let _ = outbox.queue().fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "never").await.unwrap();
+    let blocked = Seen { lane: outbox.queue().lane_of(2).await.unwrap(), ..ready() };
+    let answer = judge(&blocked, &around());
+    assert_eq!(answer.cause, "lane-blocked");
+    assert!(answer.is.contains("which is dead and blocks the lane"), "{}", answer.is);
+    assert!(answer.advice.contains(&format!("postroom revive {first}")), "{}", answer.advice);
+
+    let dead = Seen { state: State::Dead, lane: outbox.queue().lane_of(1).await.unwrap(), ..ready() };
+    let next = judge(&dead, &around()).next;
+    assert!(next.ends_with("It blocks lane order-7, where 2 messages wait behind it."), "{next}");
 }
 
 #[test]
