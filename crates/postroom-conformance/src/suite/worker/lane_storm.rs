@@ -33,7 +33,7 @@ const PRODUCERS: u64 = 4;
 /// Each of them is what another process would be: it knows of the others only what the database says.
 const STORES: usize = 3;
 /// How many messages there are in each queue. `POSTROOM_SCALE` makes them more.
-const MESSAGES: u64 = 800;
+const MESSAGES: u64 = 400;
 const LANES: u64 = 1000;
 /// There are at least so many messages for each lane.
 const EACH: u64 = 20;
