@@ -40,7 +40,8 @@ use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 use crate::message::{InboxKey, Message, MessageId, NewMessage};
 use crate::queue::Outcome;
 use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Scope, Settled, State, Whose};
-use crate::store::{Arrival, Cancelled, CancelledLane, Sighting, Stored};
+use crate::store::{Arrival, Cancelled, CancelledLane, Lanes, Sighting, Stored};
+use crate::support::clock::Timestamp;
 use crate::support::error::Error;
 use crate::telemetry::label::store_label;
 
@@ -76,6 +77,12 @@ pub mod metric {
     pub const FAILURES: &str = "rf_failure_count";
     /// Commits without an answer, whose outcome had to be looked up.
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
+    /// Messages in the deepest lane, by queue.
+    pub const LANE_DEPTH: &str = "rf_lane_depth";
+    /// How many seconds ago the first message of the deepest lane was enqueued, by queue.
+    pub const LANE_AGE: &str = "rf_lane_age_seconds";
+    /// Lanes that are blocked by a dead message, by queue.
+    pub const LANES_BLOCKED: &str = "rf_lanes_blocked_count";
     /// Jumps of a store's clock.
     pub const CLOCK_JUMPS: &str = "rf_clock_jumps_count";
 }
@@ -241,6 +248,16 @@ pub(crate) fn backlog(queue: Named<'_>, rows: u64) {
     };
     #[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
     gauge!(name, "store" => store_label(queue.store)).set(rows as f64);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
+pub(crate) fn lanes(queue: Named<'_>, lanes: &Lanes, now: Timestamp) {
+    let labels = [("store", store_label(queue.store)), ("queue", queue.kind.as_str().to_owned())];
+    let deepest = lanes.deepest.first();
+    let age = deepest.map_or(Duration::ZERO, |lane| now.since(lane.first.created_at));
+    gauge!(metric::LANE_DEPTH, &labels).set(deepest.map_or(0, |lane| lane.messages) as f64);
+    gauge!(metric::LANE_AGE, &labels).set(age.as_secs_f64());
+    gauge!(metric::LANES_BLOCKED, &labels).set(lanes.blocked_lanes as f64);
 }
 
 pub(crate) fn seen(queue: Named<'_>, key: &InboxKey, sighting: Sighting) {

@@ -24,6 +24,7 @@ const TESTS: &[(&str, Test)] = &[
     ("the_printed_link_lets_in_and_leaves_no_token_behind", walks::the_printed_link_lets_in_and_leaves_no_token_behind),
     ("failures_are_grouped_searched_and_paged", walks::failures_are_grouped_searched_and_paged),
     ("one_message_is_retried_from_its_story", walks::one_message_is_retried_from_its_story),
+    ("a_blocked_lane_leads_to_the_message_that_blocks_it", walks::a_blocked_lane_leads_to_its_message),
     ("a_group_is_counted_and_then_retried_slowly", walks::a_group_is_counted_and_then_retried_slowly),
     ("a_group_is_dismissed_with_a_reason_and_one_is_put_back", walks::a_group_is_dismissed_with_a_reason),
     ("a_dialog_at_work_begins_nothing_else", walks::a_dialog_at_work_begins_nothing_else),

@@ -302,14 +302,18 @@ impl WorkQueue {
         self.store.drop_payloads(retention, limit).instrument(telemetry::verb_span("drop_payloads", self.named())).await
     }
 
-    /// Counts the waiting messages and those in progress in the outbox, or all messages in the inbox, and updates the
-    /// metrics. The worker that does the maintenance does this too. The size of a large inbox is estimated.
+    /// Counts the waiting messages and those in progress in the outbox, or all messages in the inbox, looks for the
+    /// deepest lane and for blocked ones, and updates the metrics. The worker that does the maintenance does this too.
+    /// The size of a large inbox is estimated.
     pub async fn measure(&self) -> Result<()> {
         let rows = match self.queue {
             Queue::Outbox => self.store.backlog(self.queue).await?,
             Queue::Inbox => self.store.inbox_size().await?,
         };
         telemetry::backlog(self.named(), rows);
+        if self.store.keeps_lanes() {
+            telemetry::lanes(self.named(), &self.lanes(1).await?, self.store.clock().now());
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use postroom::clock::{ClockJump, JumpState};
 use serde::Serialize;
 
 use super::look::{Look, Room};
-use crate::output;
+use crate::{lane, output};
 
 /// The level of health.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
@@ -30,6 +30,7 @@ pub(super) enum Kind {
     Destination,
     Handler,
     Paused,
+    Lane,
     Window,
     Disk,
     Log,
@@ -131,6 +132,9 @@ fn others(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     }
     for (queue, rule) in look.rules.iter().filter(|(_, rule)| rule.paused.is_some()) {
         note(Level::Yellow, Kind::Paused, output::rule(*queue, rule));
+    }
+    for what in look.lanes.iter().filter_map(|(queue, lanes)| lane::blocked(*queue, lanes)) {
+        note(Level::Yellow, Kind::Lane, what);
     }
     for service in &look.destinations {
         let name = &service.name;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use postroom::clock::{Clock, ClockJump};
-use postroom::operator::{Filter, Hold, QueueStats, Rule};
+use postroom::operator::{Filter, Hold, Lanes, QueueStats, Rule};
 use postroom::queue::{Queue, WorkQueue};
 use postroom::services::{Courier, Destination};
 use postroom::worker::Places;
@@ -42,6 +42,8 @@ pub(super) struct Look {
     pub(super) holds: Vec<Hold>,
     /// What operators paused or limited.
     pub(super) rules: Vec<(Queue, Rule)>,
+    /// The deepest lanes, and those that are blocked.
+    pub(super) lanes: Vec<(Queue, Lanes)>,
     pub(super) room: Option<Room>,
     /// The size of the database's log.
     pub(super) log_bytes: Option<u64>,
@@ -68,11 +70,13 @@ impl Desk {
         }
         let (outbox, inbox) = (self.0.outbox.queue(), self.0.inbox.queue());
         let queues = [outbox, inbox];
-        let counting =
-            async { tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds(), rules(&queues)) };
+        let counting = async {
+            let (held_out, held_in, rules, lanes) = (outbox.holds(), inbox.holds(), rules(&queues), lanes(&queues, 1));
+            tokio::try_join!(outbox.stats(), inbox.stats(), held_out, held_in, rules, lanes)
+        };
         let look = match in_time(counting).await {
-            Some(Ok((outbox, inbox, held_out, held_in, rules))) => {
-                Look { outbox, inbox, holds: [held_out, held_in].concat(), rules, ..Look::default() }
+            Some(Ok((outbox, inbox, held_out, held_in, rules, lanes))) => {
+                Look { outbox, inbox, holds: [held_out, held_in].concat(), rules, lanes, ..Look::default() }
             }
             Some(Err(error)) => return unanswered(&error),
             None => Look { is_uncounted: true, ..Look::default() },
@@ -105,6 +109,15 @@ pub(super) async fn rules(queues: &[&WorkQueue]) -> postroom::Result<Vec<(Queue,
         rules.extend(queue.rules().await?.into_iter().map(|rule| (queue.kind(), rule)));
     }
     Ok(rules)
+}
+
+/// What stands in the lanes of these queues.
+pub(super) async fn lanes(queues: &[&WorkQueue], limit: usize) -> postroom::Result<Vec<(Queue, Lanes)>> {
+    let mut lanes = Vec::new();
+    for queue in queues {
+        lanes.push((queue.kind(), queue.lanes(limit).await?));
+    }
+    Ok(lanes)
 }
 
 /// The answer; `None` if it takes too long.

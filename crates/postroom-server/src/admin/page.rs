@@ -8,6 +8,7 @@ mod failed;
 mod groups;
 mod html;
 mod jobs;
+mod lanes;
 mod live;
 mod meters;
 mod overview;

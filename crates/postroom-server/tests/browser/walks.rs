@@ -105,6 +105,28 @@ pub(crate) fn one_message_is_retried_from_its_story(stage: &mut Stage) {
     assert!(stage.browser.text("article").contains(&id));
 }
 
+pub(crate) fn a_blocked_lane_leads_to_its_message(stage: &mut Stage) {
+    stage.node.terminate();
+    stage.node.end();
+    stage.node = stage.desk.start(&["up", "--exec", "exit 65"]);
+    let id = stage.desk.ok(&["send", "order.paid", "--lane", "order-7"]);
+    until("it is dead", || stage.desk.outbox("dead") == 1);
+    stage.restart(&format!("listen = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]"));
+    for _ in 0..2 {
+        stage.desk.ok(&["send", "order.sent", "--lane", "order-7"]);
+    }
+    stage.enter("overview");
+    let browser = &mut stage.browser;
+    let lanes = browser.text("section[aria-labelledby=lanes-title]");
+    for part in ["order-7", "3", "is dead and blocks the lane", "blocked", &id] {
+        assert!(lanes.contains(part), "no {part}: {lanes}");
+    }
+    browser.picture("lanes");
+    browser.click("[data-lane=order-7] a");
+    browser.until_shown("message");
+    assert!(browser.text("[data-place]").contains("first in lane order-7; 2 messages wait behind it"));
+}
+
 pub(crate) fn a_group_is_counted_and_then_retried_slowly(stage: &mut Stage) {
     stage.give_up(5, "order.placed", "no stock for order N");
     stage.give_up(2, "parcel.sent", "connection refused");

@@ -8,8 +8,8 @@ use crate::desk::{Desk, until};
 use crate::web::{Asked, DIGEST};
 
 const DASHBOARD: &str = include_str!("../../../../contrib/grafana/postroom.json");
-/// The metrics of the SQLite document.
-const NAMES: [&str; 8] = [
+/// The metrics of the SQLite document, and those of lanes.
+const NAMES: [&str; 11] = [
     "rf_outbox_pending_count",
     "rf_outbox_send_duration_ms",
     "rf_outbox_retry_count",
@@ -18,6 +18,9 @@ const NAMES: [&str; 8] = [
     "rf_inbox_duplicate_count",
     "rf_inbox_process_duration_ms",
     "rf_inbox_size",
+    "rf_lane_depth",
+    "rf_lane_age_seconds",
+    "rf_lanes_blocked_count",
 ];
 
 /// Every metric that the dashboard queries.

@@ -19,6 +19,7 @@ cases! { metrics:
     both deaths_by_crashes_are_counted ["SQM-11.1.4"];
     both duplicates_are_counted ["SQM-11.1.6"];
     worker the_backlog_is_shown ["SQM-11.1.1", "SQM-11.1.8"];
+    both lanes_are_measured [];
 }
 
 async fn handling_is_timed<B: Testable>(stage: &Stage<B>) -> Verdict {
@@ -123,6 +124,25 @@ async fn the_backlog_is_shown<B: Testable>(stage: &Stage<B>) -> Verdict {
         worker.stop().await?;
         // Within an interval only one worker of a store counts.
         stage.clock.advance(Duration::from_secs(300));
+    }
+    Ok(())
+}
+
+async fn lanes_are_measured(h: &Harness) -> Verdict {
+    let names = [metric::LANE_DEPTH, metric::LANE_AGE, metric::LANES_BLOCKED];
+    for side in h.sides() {
+        let measured = async || {
+            side.verbs().measure().await?;
+            anyhow::Ok(names.map(|name| h.setup.meters.values(name).last().copied()))
+        };
+        assert_eq!(measured().await?, [Some(0.0); 3]);
+        for lane in ["order-7", "order-7", "order-8"] {
+            side.put(&Draft::new("a").lane(lane)).await?;
+        }
+        h.clock.advance(LEASE);
+        assert_eq!(measured().await?, [Some(2.0), Some(LEASE.as_secs_f64()), Some(0.0)]);
+        side.fail(side.claim(1).await?.remove(0).lease, "never").await?;
+        assert_eq!(measured().await?, [Some(2.0), Some(LEASE.as_secs_f64()), Some(1.0)]);
     }
     Ok(())
 }

@@ -8,7 +8,8 @@ use postroom::worker::PlaceState;
 use tokio::time::Instant;
 
 use super::html::Html;
-use crate::admin::look::rules;
+use super::lanes::{LANES_SHOWN, seen};
+use crate::admin::look::{lanes, rules};
 use crate::admin::problem::Refusal;
 use crate::admin::{Desk, Rights, Scope};
 use crate::{duration, output};
@@ -17,8 +18,9 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     let asked_at = Instant::now();
     let (outbox, inbox) = (desk.0.outbox.queue(), desk.0.inbox.queue());
     let queues = [outbox, inbox];
-    let (outbox, inbox, held_out, held_in, rules) =
-        tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds(), rules(&queues))?;
+    let (held_out, held_in, lanes) = (outbox.holds(), inbox.holds(), lanes(&queues, LANES_SHOWN));
+    let (outbox, inbox, held_out, held_in, rules, lanes) =
+        tokio::try_join!(outbox.stats(), inbox.stats(), held_out, held_in, rules(&queues), lanes)?;
     let took = asked_at.elapsed().as_millis();
     let mut html = Html::default();
     html.add("<h1>Overview</h1><p class=\"quiet\">Store <b>{}</b>", &[&desk.0.page.store]);
@@ -32,6 +34,7 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
         html.append(&section(queue, stats, rights.may(Scope::Operate)));
     }
+    html.append(&seen(&lanes, desk.0.page.clock().now()));
     html.append(&destinations(&desk));
     Ok(html)
 }

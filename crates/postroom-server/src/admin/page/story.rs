@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::failed::when;
 use super::html::Html;
-use super::{party_name, queue_of};
+use super::{lanes, party_name, queue_of};
 use crate::admin::problem::Refusal;
 use crate::admin::sight::Sight;
 use crate::admin::{Desk, Rights, Scope};
@@ -52,7 +52,7 @@ pub(super) async fn story(
         let advice = "done messages are deleted after their retention time";
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the {} has no row {row}", queue.kind()), advice));
     };
-    told(queue, &record, &rights).await
+    told(&desk, queue, &record, &rights).await
 }
 
 /// Shows all rows with an id: one for each destination.
@@ -77,7 +77,7 @@ pub(super) async fn find(
         html.add("<p class=\"note\">This page shows the first {} of {} rows with this id.</p>", &[&shown, &all]);
     }
     for (queue, record) in found.iter().take(FOUND_MAX) {
-        html.append(&told(queue, record, &rights).await?);
+        html.append(&told(&desk, queue, record, &rights).await?);
     }
     if found.is_empty() {
         let advice = "use a UUID for the outbox, or SOURCE/ID for the inbox";
@@ -86,7 +86,7 @@ pub(super) async fn find(
     Ok(html)
 }
 
-async fn told(queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Html, Refusal> {
+async fn told(desk: &Desk, queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Html, Refusal> {
     let failures = queue.failures(record.seq()).await?;
     let (kind, message) = (queue.kind(), record.message());
     let id = match message {
@@ -113,7 +113,9 @@ async fn told(queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Htm
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
         html.add(" data-row=\"{}\" data-dismissed>Requeue…</button></div>", &[&record.seq()]);
     }
-    html.append(&facts(kind, record));
+    let place = queue.lane_of(record.seq()).await?;
+    let place = place.map(|place| lanes::place(kind, &place, desk.0.page.clock().now())).unwrap_or_default();
+    html.append(&facts(kind, record, &place));
     html.append(&attempts(record, &failures, Sight::of(rights)));
     match message {
         Ok(message) => html.append(&content(message, record.response(), rights.may(Scope::Payload))),
@@ -124,7 +126,7 @@ async fn told(queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Htm
 }
 
 /// The known facts, in the order in which they happened.
-fn facts(queue: Queue, record: &Record) -> Html {
+fn facts(queue: Queue, record: &Record, place: &Html) -> Html {
     let message = record.message().ok();
     let mut html = Html::default();
     let class = match record.state() {
@@ -144,6 +146,7 @@ fn facts(queue: Queue, record: &Record) -> Html {
     text(&mut html, party_name(queue), message.and_then(|message| message.destination().or(message.source())));
     text(&mut html, "Correlation", message.and_then(|message| message.correlation_id.as_deref()));
     text(&mut html, "Lane", message.and_then(|message| message.lane.as_deref()));
+    html.append(place);
     let holder = record.owner().map(|owner| format!("worker {owner}"));
     let next = record.visible_at().filter(|_| record.state() == Stands::Ready);
     for (name, at) in [

@@ -44,6 +44,33 @@ async fn the_overview_says_where_each_service_stands() {
 }
 
 #[tokio::test]
+async fn lanes_are_shown_with_what_their_first_messages_do() {
+    let node = Node::new();
+    node.outbox.enqueue(NewMessage::new("a", "{}").lane("alone")).await.unwrap();
+    assert!(!node.view("overview").await.contains("lanes-title"), "nobody waits");
+    for _ in 0..3 {
+        node.outbox.enqueue(NewMessage::new("a", "{}").lane("order-<7>")).await.unwrap();
+    }
+    let html = node.view("overview").await;
+    assert!(html.contains("2 lanes have messages in the outbox, none of them is blocked."), "{html}");
+    assert!(html.contains("data-lane=\"order-&lt;7&gt;\"") && !html.contains("data-lane=\"alone\""), "{html}");
+    assert!(html.contains("#/message?queue=outbox&amp;row=2") && html.contains("waits for a worker"), "{html}");
+    let third = node.view("message?row=4").await;
+    assert!(third.contains("third in lane order-&lt;7&gt;, behind <a"), "{third}");
+
+    let claimed = node.outbox.queue().claim(OwnerToken::new(), LEASE, 2).await.unwrap().claimed;
+    let _ = node.outbox.queue().fail(claimed.into_iter().map(|claimed| claimed.lease), "never").await.unwrap();
+    let html = node.view("overview").await;
+    assert!(html.contains("2 of them are blocked") && html.contains("badge bad\">blocked"), "{html}");
+    assert!(html.contains("A blocked lane goes on when its first message is retried or dismissed."), "{html}");
+    let first = node.view("message?row=2").await;
+    assert!(first.contains("first in lane order-&lt;7&gt;; 2 messages wait behind it"), "{first}");
+    let health = node.ask(Method::GET, "/_rf/health", Some(&node.read), &Value::Null).await.json();
+    let reason = health["reasons"].as_array().unwrap().iter().find(|reason| reason["kind"] == "lane").unwrap();
+    assert_eq!(reason["what"], "the lane alone and 1 other in the outbox are blocked by a dead message");
+}
+
+#[tokio::test]
 async fn failures_are_grouped_by_what_they_say() {
     let node = Node::new();
     assert!(node.view("failed").await.contains("No message has failed in the outbox"));
