@@ -33,13 +33,6 @@ pub enum Cancelled {
     Unknown,
 }
 
-impl Cancelled {
-    /// Returns whether it changed something.
-    pub(crate) fn changes(self) -> bool {
-        matches!(self, Self::Waiting | Self::Asked)
-    }
-}
-
 /// How many messages of a lane were cancelled.
 ///
 /// ```

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postroom::message::OwnerToken;
-use postroom::queue::{Queue, Settle, State};
+use postroom::operator::Operator;
+use postroom::queue::{Cancelled, Queue, Settle, State};
 use postroom::store::Arrival;
 use postroom::{Ctx, HandlerResult, Handlers, Inbox, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use postroom_testbed::Proxy;
@@ -21,6 +22,7 @@ cases! { in_doubt:
     server a_hundred_enqueues_are_each_stored_once [];
     server a_settle_is_reported_as_applied ["OBX-033", "IBX-045"];
     server an_ack_of_what_was_taken_back_is_lost [];
+    server a_cancel_is_reported_and_recorded_once [];
     server a_claim_comes_back_under_its_lease ["OBX-017", "IBX-030"];
     server an_arrival_is_the_first [];
     server an_attempt_by_hand_is_counted_once [];
@@ -105,6 +107,28 @@ async fn an_ack_of_what_was_taken_back_is_lost<B: ByWire>(stage: &Stage<B>) -> V
         assert_eq!((settled.applied, settled.lost), (1, 1));
     }
     assert_eq!(proxy.cuts(), 2);
+    Ok(())
+}
+
+async fn a_cancel_is_reported_and_recorded_once<B: ByWire>(stage: &Stage<B>) -> Verdict {
+    let (proxy, store) = stage.behind_proxy().await?;
+    let outbox = Outbox::new(store);
+    let side = stage.side(Queue::Outbox);
+    let lease = side.leased("a").await?;
+    let waiting = side.add("a").await?;
+    let queue = outbox.queue().by(Operator::new("ada")?);
+    for (seq, became) in [(waiting, Cancelled::Waiting), (lease.seq(), Cancelled::Asked)] {
+        proxy.cut_next_commits(1);
+        assert_eq!(queue.cancel(seq).await?, became);
+    }
+    proxy.cut_next_commits(1);
+    assert_eq!(outbox.queue().abandon([lease.clone()], "told to stop", None).await?.applied, 1);
+    assert_eq!(proxy.cuts(), 3);
+    for seq in [waiting, lease.seq()] {
+        assert_eq!(side.state(seq).await?, State::Dismissed);
+    }
+    let trail = side.verbs().audit(10).await?;
+    assert_eq!(trail.iter().map(|entry| entry.messages()).collect::<Vec<_>>(), [2]);
     Ok(())
 }
 

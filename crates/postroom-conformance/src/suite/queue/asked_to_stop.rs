@@ -185,6 +185,7 @@ async fn an_operator_who_cancels_is_in_the_audit_trail(h: &Harness) -> Verdict {
         let queue = side.verbs().by(Operator::new("ada")?.because("ordered twice")?.chose("two messages")?);
         assert_eq!(queue.cancel(seq).await?, Cancelled::Waiting);
         assert_eq!(queue.cancel(held_seq).await?, Cancelled::Asked);
+        assert_eq!(queue.cancel(held_seq).await?, Cancelled::Asked, "that was no new deed");
         assert_eq!(queue.cancel(seq).await?, Cancelled::TooLate);
         assert_eq!(queue.cancel(i64::MAX).await?, Cancelled::Unknown);
         side.release(lease).await?;

@@ -13,35 +13,39 @@ impl Table {
             Target::Arrived(key) => self.by_key(key).map(|record| record.seq),
         };
         let Some(seq) = found else { return Cancelled::Unknown };
-        let cancelled = self.cancel_row(seq, &Deed::cancelling(deed.as_ref()), now);
-        self.note_cancelled(u64::from(cancelled.changes()), deed, now);
+        let (cancelled, is_new) = self.cancel_row(seq, &Deed::cancelling(deed.as_ref()), now);
+        self.note_cancelled(is_new.into(), deed, now);
         cancelled
     }
 
     pub(super) fn cancel_lane(&mut self, step: &LaneStep, deed: Option<Deed>, now: Timestamp) -> LaneStepped {
         let by = Deed::cancelling(deed.as_ref());
         let in_lane = self.members(&step.lane, step.after, step.limit);
-        let mut stepped = LaneStepped::default();
+        let (mut stepped, mut new) = (LaneStepped::default(), 0);
         for (_, seq) in &in_lane {
-            stepped.cancelled.count(self.cancel_row(*seq, &by, now));
+            let (cancelled, is_new) = self.cancel_row(*seq, &by, now);
+            stepped.cancelled.count(cancelled);
+            new += u64::from(is_new);
         }
         stepped.last = in_lane.last().filter(|_| in_lane.len() >= step.limit).map(|(no, _)| *no);
-        self.note_cancelled(stepped.cancelled.total(), deed, now);
+        self.note_cancelled(new, deed, now);
         stepped
     }
 
-    fn cancel_row(&mut self, seq: i64, by: &Operator, now: Timestamp) -> Cancelled {
-        let Some(record) = self.rows.get_mut(&seq) else { return Cancelled::Unknown };
+    /// Returns what became of it, and whether that is new.
+    fn cancel_row(&mut self, seq: i64, by: &Operator, now: Timestamp) -> (Cancelled, bool) {
+        let Some(record) = self.rows.get_mut(&seq) else { return (Cancelled::Unknown, false) };
         match (record.state(), record.lease()) {
             (State::Ready, _) | (State::Leased, None) => {
                 record.cancel(by.clone(), now);
-                Cancelled::Waiting
+                (Cancelled::Waiting, true)
             }
             (State::Leased, Some(lease)) => {
-                self.stops.entry((seq, lease.claim_no)).or_insert_with(|| by.clone());
-                Cancelled::Asked
+                let (stop, asked) = ((seq, lease.claim_no), self.stops.len());
+                self.stops.entry(stop).or_insert_with(|| by.clone());
+                (Cancelled::Asked, self.stops.len() > asked)
             }
-            _ => Cancelled::TooLate,
+            _ => (Cancelled::TooLate, false),
         }
     }
 

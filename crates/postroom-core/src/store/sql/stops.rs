@@ -37,8 +37,8 @@ impl SqlVerbs {
             }
         };
         let Some(record) = found.first() else { return Ok(Cancelled::Unknown) };
-        let cancelled = self.cancel_row(session, queue, record, &Deed::cancelling(deed), now).await?;
-        self.note_cancelled(session, queue, u64::from(cancelled.changes()), deed, now).await?;
+        let (cancelled, is_new) = self.cancel_row(session, queue, record, &Deed::cancelling(deed), now).await?;
+        self.note_cancelled(session, queue, is_new.into(), deed, now).await?;
         Ok(cancelled)
     }
 
@@ -54,14 +54,15 @@ impl SqlVerbs {
         let select = self.statements.of(queue).lane_rows.with(values);
         let places = session.query(&select, |row| Ok((number(row, 0)?, number(row, 1)?))).await?;
         let seqs: Vec<i64> = places.iter().map(|(_, seq)| *seq).collect();
-        let mut stepped = LaneStepped::default();
+        let (mut stepped, mut new) = (LaneStepped::default(), 0);
         // In the order of their numbers, like everybody who settles several.
         for record in self.bare(session, queue, &seqs).await? {
-            let cancelled = self.cancel_row(session, queue, &record, &Deed::cancelling(deed), now).await?;
+            let (cancelled, is_new) = self.cancel_row(session, queue, &record, &Deed::cancelling(deed), now).await?;
             stepped.cancelled.count(cancelled);
+            new += u64::from(is_new);
         }
         stepped.last = places.last().filter(|_| places.len() >= step.limit).map(|(no, _)| *no);
-        self.note_cancelled(session, queue, stepped.cancelled.total(), deed, now).await?;
+        self.note_cancelled(session, queue, new, deed, now).await?;
         Ok(stepped)
     }
 
@@ -72,6 +73,7 @@ impl SqlVerbs {
         Ok(found)
     }
 
+    /// Returns what became of it, and whether that is new.
     async fn cancel_row(
         &self,
         session: &mut impl Session,
@@ -79,13 +81,13 @@ impl SqlVerbs {
         record: &Record,
         by: &Operator,
         now: Timestamp,
-    ) -> Result<Cancelled> {
+    ) -> Result<(Cancelled, bool)> {
         match (record.state(), record.lease()) {
             // A lease without an owner is void: its worker can settle nothing.
             (State::Ready, _) | (State::Leased, None) => {
                 let found = (record.seq, record.work.claim_no, record.state());
                 let dismissed = session.execute(&self.dismissing(queue, found, by, now)).await?.rows;
-                if dismissed == 0 { Err(moved_meanwhile()) } else { Ok(Cancelled::Waiting) }
+                if dismissed == 0 { Err(moved_meanwhile()) } else { Ok((Cancelled::Waiting, true)) }
             }
             (State::Leased, Some(lease)) => {
                 // Whoever settles it has locked it, or waits until this is stored.
@@ -93,16 +95,16 @@ impl SqlVerbs {
                     return Err(moved_meanwhile());
                 }
                 if self.stops_of(session, queue, &[record.seq]).await?.contains_key(&(record.seq, lease.claim_no)) {
-                    return Ok(Cancelled::Asked);
+                    return Ok((Cancelled::Asked, false));
                 }
                 let (who, why) = (text(Some(by.who())), text(by.why()));
                 let values = vec![int(record.seq), int(lease.claim_no), int(now.as_micros()), who, why];
                 session.execute(&self.statements.of(queue).stops.add.with(values)).await?;
-                Ok(Cancelled::Asked)
+                Ok((Cancelled::Asked, true))
             }
             // The first try succeeded, and only its answer was lost.
-            _ if session.in_doubt() && record.dismissal() == Some(by) => Ok(Cancelled::Waiting),
-            _ => Ok(Cancelled::TooLate),
+            _ if session.in_doubt() && record.dismissal() == Some(by) => Ok((Cancelled::Waiting, false)),
+            _ => Ok((Cancelled::TooLate, false)),
         }
     }
 
