@@ -13,16 +13,16 @@ pub(crate) const UNBLOCK: &str = "a lane that is blocked goes on when its dead m
 const ORDINALS: [&str; 10] =
     ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
 
-/// The lanes of a queue in one line: `1,204 lanes have messages in the outbox, 1 of them is blocked`.
+/// The lanes of a queue in one line: `1,204 lanes have messages in the outbox; 1 is blocked`.
 pub(crate) fn counted(queue: Queue, lanes: &Lanes) -> String {
     let some = format!("{}{}", output::thousands(lanes.lanes), if lanes.may_be_more { "+" } else { "" });
     let have = if lanes.lanes == 1 { "lane has" } else { "lanes have" };
     let blocked = match lanes.blocked_lanes {
-        0 => "none of them is blocked".to_owned(),
-        1 => "1 of them is blocked".to_owned(),
-        many => format!("{} of them are blocked", output::thousands(many)),
+        0 => "none is blocked".to_owned(),
+        1 => "1 is blocked".to_owned(),
+        many => format!("{} are blocked", output::thousands(many)),
     };
-    format!("{some} {have} messages in the {queue}, {blocked}")
+    format!("{some} {have} messages in the {queue}; {blocked}")
 }
 
 /// The blocked lanes of a queue, if there are any: `2 lanes in the outbox are blocked by a dead message: order-7, …`.
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(told[11], "number 12 in lane order-7");
         let lanes = outbox.queue().lanes(1).await.unwrap();
         assert_eq!(behind(&lanes.deepest[0]), "11 messages wait behind it");
-        assert_eq!(counted(Queue::Outbox, &lanes), "1 lane has messages in the outbox, none of them is blocked");
+        assert_eq!(counted(Queue::Outbox, &lanes), "1 lane has messages in the outbox; none is blocked");
         assert_eq!((blocked(Queue::Outbox, &lanes), at_most(10_000, 10_000)), (None, "10,000+".to_owned()));
     }
 }

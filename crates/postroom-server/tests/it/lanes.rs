@@ -32,7 +32,7 @@ fn the_deepest_lanes_come_first_and_a_blocked_one_says_what_to_do() {
     let first = &lanes[0]["shown"][0]["first"];
     assert_eq!((&first["id"], &first["state"]), (&json!(ids[0]), &json!("dead")));
     let ran = desk.run(&["lanes"]);
-    assert!(ran.stdout.starts_with("2 lanes have messages in the outbox, 1 of them is blocked\n"), "{ran:?}");
+    assert!(ran.stdout.starts_with("2 lanes have messages in the outbox; 1 is blocked\n"), "{ran:?}");
     assert!(ran.stdout.contains(&format!("{}  is dead and blocks the lane", ids[0])), "{ran:?}");
     assert!(ran.stdout.contains(&format!("{}  waits for a worker", ids[3])), "{ran:?}");
     assert!(ran.stderr.contains("`postroom revive ID`") && !ran.stdout.contains("inbox"), "{ran:?}");

@@ -52,7 +52,7 @@ async fn lanes_are_shown_with_what_their_first_messages_do() {
         node.outbox.enqueue(NewMessage::new("a", "{}").lane("order-<7>")).await.unwrap();
     }
     let html = node.view("overview").await;
-    assert!(html.contains("2 lanes have messages in the outbox, none of them is blocked."), "{html}");
+    assert!(html.contains("2 lanes have messages in the outbox; none is blocked."), "{html}");
     assert!(html.contains("data-lane=\"order-&lt;7&gt;\"") && !html.contains("data-lane=\"alone\""), "{html}");
     assert!(html.contains("#/message?queue=outbox&amp;row=2") && html.contains("waits for a worker"), "{html}");
     let third = node.view("message?row=4").await;
@@ -61,7 +61,7 @@ async fn lanes_are_shown_with_what_their_first_messages_do() {
     let claimed = node.outbox.queue().claim(OwnerToken::new(), LEASE, 2).await.unwrap().claimed;
     let _ = node.outbox.queue().fail(claimed.into_iter().map(|claimed| claimed.lease), "never").await.unwrap();
     let html = node.view("overview").await;
-    assert!(html.contains("2 of them are blocked") && html.contains("badge bad\">blocked"), "{html}");
+    assert!(html.contains("2 are blocked") && html.contains("badge bad\">blocked"), "{html}");
     assert!(html.contains("A blocked lane goes on when its first message is retried or dismissed."), "{html}");
     let first = node.view("message?row=2").await;
     assert!(first.contains("first in lane order-&lt;7&gt;; 2 messages wait behind it"), "{first}");
