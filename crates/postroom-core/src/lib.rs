@@ -69,8 +69,8 @@ pub use message::{
 };
 pub use queue::retry::{RetryPolicies, RetryPolicy};
 pub use queue::{
-    BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Limit, Pause, Place, Queue,
-    Reaped, Rule, Scope, Settle, Settled, State, Topics, Whose,
+    BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Limit, OnDead, Pause, Place,
+    Queue, Reaped, Rule, Scope, Settle, Settled, State, Topics, Whose,
 };
 pub use sql::{BlockingTx, Done, Migration, Statement, TableNames, Tx, Value};
 pub use store::questions;

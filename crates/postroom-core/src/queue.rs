@@ -13,24 +13,29 @@
 //! ```
 
 mod fault;
+mod lane_rule;
 mod lease;
 mod outcome;
 mod place;
 pub(crate) mod retry;
 mod rule;
+mod scope;
 mod settle;
 mod times;
 mod topics;
 mod work;
 
 pub use fault::{Cause, Fault, Whose};
+pub(crate) use lane_rule::LaneRule;
+pub use lane_rule::OnDead;
 pub(crate) use lease::Budget;
 pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
 pub(crate) use outcome::{Outcome, Terms};
 pub use place::Place;
 pub(crate) use rule::Ruled;
-pub use rule::{Limit, Pause, Rule, Scope};
+pub use rule::{Limit, Pause, Rule};
+pub use scope::Scope;
 pub(crate) use settle::{Noted, Verb};
 pub use settle::{Reaped, Settle, Settled};
 pub(crate) use times::AHEAD;

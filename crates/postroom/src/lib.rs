@@ -97,7 +97,7 @@ pub mod operator {
     #[doc(inline)]
     pub use postroom_core::{
         Act, Audited, ERROR_GROUP_CHARS, Failed, FailedGroup, Failure, Filter, FirstInLane, Hold, Lane, LanePlace,
-        Lanes, Limit, Operator, Pause, QueueStats, Record, Revival, Rule, Scope,
+        Lanes, Limit, OnDead, Operator, Pause, QueueStats, Record, Revival, Rule, Scope,
     };
 }
 

@@ -14,6 +14,7 @@ mod expire;
 mod extend;
 mod fail;
 mod head_start;
+mod lane_rules;
 mod lanes;
 mod limits;
 mod marks;
@@ -36,6 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
         enqueue::CASES,
         limits::CASES,
         lanes::CASES,
+        lane_rules::CASES,
         rules::CASES,
         values::CASES,
         claim::CASES,

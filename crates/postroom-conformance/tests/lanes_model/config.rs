@@ -49,6 +49,7 @@ pub(crate) enum Sabotage {
     DiedIsAnothers,
     ByMessage,
     SilentSettle,
+    SilentRetry,
     NoLeaseFence,
     ReviveOldNumber,
     ResumeWithoutNote,

@@ -13,10 +13,11 @@ pub(crate) enum Why {
     GivenUp,
     Left,
     Rule,
+    Waits,
 }
 
 impl Why {
-    const ALL: [Self; 5] = [Self::Came, Self::Died, Self::GivenUp, Self::Left, Self::Rule];
+    const ALL: [Self; 6] = [Self::Came, Self::Died, Self::GivenUp, Self::Left, Self::Rule, Self::Waits];
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,6 +55,7 @@ impl fmt::Display for Note {
             Why::GivenUp => write!(f, "{} given up", self.message),
             Why::Left => write!(f, "{} left", self.message),
             Why::Rule => write!(f, "rule changed"),
+            Why::Waits => write!(f, "{} waits again", self.message),
         }
     }
 }

@@ -75,10 +75,10 @@ fn decide_lane(config: &Config, snapshot: &Snapshot, mine: Notes, in_lane: List<
         aims.extend(passed.iter().chain(older.iter()).map(|message| (message, Aim::Gone)));
     }
     let heads: List<_> = live.iter().take(config.places).collect();
-    let blocks = |message| is(message, Place::Died) || is(message, Place::Stuck);
-    let is_blocked = config.policy == Policy::Block && heads.iter().any(blocks);
-    if !snapshot.pause.stops_promotion() && !is_blocked {
-        let next = heads.iter().filter(|message| is(*message, Place::Waits));
+    let blocks =
+        |message: &Message| config.policy == Policy::Block && (is(*message, Place::Died) || is(*message, Place::Stuck));
+    if !snapshot.pause.stops_promotion() {
+        let next = heads.iter().take_while(|message| !blocks(message)).filter(|message| is(*message, Place::Waits));
         aims.extend(next.map(|message| (message, Aim::Holds)));
     }
     aims

@@ -1,7 +1,7 @@
 //! What the protocol must not do without. Each test takes one precaution away, and the search must find what breaks.
 
 use crate::config::{Config, Look, Sabotage, Script};
-use crate::fault::Fault::{Expire, Fail, Kill, Pause, Revive, Zombie};
+use crate::fault::Fault::{Expire, Fail, Kill, Pause, Retry, Revive, Zombie};
 use crate::message::Lane::A;
 use crate::properties::Property;
 use crate::protocol::Lanes;
@@ -93,6 +93,12 @@ fn a_promotion_is_by_number() {
 fn a_settle_leaves_a_note() {
     let config = without(Sabotage::SilentSettle, TWO);
     breaks(Property::Strand, "settle leaves no note", config, (107, 180));
+}
+
+#[test]
+fn what_waits_again_leaves_a_note() {
+    let config = without(Sabotage::SilentRetry, ONE).faults(&[Pause, Retry]);
+    breaks(Property::Strand, "a retry that waits leaves no note", config, (357, 650));
 }
 
 #[test]

@@ -59,8 +59,9 @@ fn two_places_at_once() {
         &[
             case("two places at once", with(THREE, &[]).places(2), (40_869, 95_205)),
             case("two places, one statement, death", death, (134_153, 300_564)),
+            case("two places, retry, kill", with(TWO, &[Retry, Kill]).places(2), (46_970, 119_971)),
         ],
-        &[case("two places, kill, retry", with(THREE, &[Kill, Retry]).places(2), (1_021_717, 2_744_783))],
+        &[case("two places, kill, retry", with(THREE, &[Kill, Retry]).places(2), (2_908_347, 7_800_451))],
     );
 }
 
@@ -90,7 +91,14 @@ fn deaths_that_block() {
     let blocks = |scripts, faults| with(scripts, faults).policy(Policy::Block);
     hold(
         &[case("death blocks, revived or given up", blocks(TWO, &[Fail, Revive, Kill]), (63_437, 164_269))],
-        &[case("three messages: death blocks", blocks(THREE, &[Fail, Revive]), (654_145, 1_537_007))],
+        &[
+            case("three messages: death blocks", blocks(THREE, &[Fail, Revive]), (654_145, 1_537_007)),
+            case(
+                "death blocks, two places, retry",
+                blocks(TWO, &[Fail, Retry, Revive]).places(2),
+                (1_239_597, 2_884_788),
+            ),
+        ],
     );
 }
 
@@ -119,6 +127,7 @@ fn pause_and_resume() {
     hold(
         &[
             case("pause and resume", with(TWO, &[Pause, Kill]), (16_091, 44_357)),
+            case("pause and resume, retry", with(TWO, &[Pause, Retry]), (16_051, 36_746)),
             case("pause and resume of a group", group(&[&[A], &[B]], &[Pause, Kill]), (136_508, 381_934)),
         ],
         &[

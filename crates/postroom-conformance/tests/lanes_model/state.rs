@@ -96,6 +96,12 @@ impl State {
         new.iter().filter(is_kept).fold(self.notes, |notes, note| notes.with(*note))
     }
 
+    /// Returns whether no message is before this one in its lane.
+    pub(crate) fn is_first(&self, config: &Config, message: Message) -> bool {
+        let mut before = self.numbers.iter().take_while(|other| *other != message);
+        !before.any(|other| config.lane_of(other) == config.lane_of(message) && self.rows[other].is_some())
+    }
+
     pub(crate) fn has_waiting(&self, config: &Config, lane: Lane) -> bool {
         let mut in_lane = config.messages().filter(|message| config.lane_of(*message) == lane);
         in_lane.any(|message| self.rows[message] == Some(Place::Waits))

@@ -65,9 +65,12 @@ pub(crate) fn handles(turn: Turn<'_>, message: Message, claim: u8, steps: &mut S
     let notes = if is_early { from.noted(config, &[left]) } else { from.notes };
     steps.step(|| format!("W: handled {message}, writes ack"), State { notes, ..settling(Verb::Ack) });
     if from.faults.may(Fault::Retry) {
+        // It waits for its turn again, unless it would have it at once.
+        let verb =
+            if from.is_first(config, message) && !from.pause.stops_promotion() { Verb::Retry } else { Verb::Wait };
         steps.fault(
-            || format!("W: {message} failed, writes retry"),
-            State { faults: from.faults.spend(Fault::Retry), ..settling(Verb::Retry) },
+            || format!("W: {message} failed, writes {verb:?}"),
+            State { faults: from.faults.spend(Fault::Retry), ..settling(verb) },
         );
     }
     if from.faults.may(Fault::Fail) {
@@ -104,6 +107,13 @@ pub(crate) fn settles(turn: Turn<'_>, message: Message, verb: Verb, steps: &mut 
             || format!("W: COMMIT, {message} waits for its next try"),
             State { line: lined(Stands::Ready), ..idle },
         ),
+        Verb::Wait => {
+            let note = from.note(config, Why::Waits, message);
+            let notes = if config.is(Sabotage::SilentRetry) { from.notes } else { from.noted(config, &[note]) };
+            let rows = from.rows.with(message, Some(Place::Waits));
+            let waits = State { rows, line: lined(Stands::Outside), notes, ..idle };
+            steps.step(|| format!("W: COMMIT, {message} waits for its turn again"), waits);
+        }
         Verb::Dead => {
             // If it blocks its lane, it stays unfinished: nobody may pass it.
             let stays = config.policy == Policy::Block;

@@ -11,6 +11,8 @@ pub(crate) enum Verb {
     Ack,
     Dead,
     Retry,
+    /// Its turn is decided anew.
+    Wait,
 }
 
 /// A state has its workers in this order, because they are all alike. The order also decides which violation is found

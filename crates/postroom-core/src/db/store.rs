@@ -101,6 +101,24 @@ macro_rules! sql_store {
                 Box::pin(self.0.let_go())
             }
 
+            fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
+                Box::pin(async move {
+                    let lanes = change.lanes().cloned();
+                    let args = (queue, change, deed);
+                    let changing = self.0.ring(queue, args, |verbs, session, (queue, change, deed), now| {
+                        Box::pin(verbs.change(session, *queue, change, deed, now))
+                    });
+                    let changed = changing.await?;
+                    if let Some(scope) = lanes {
+                        let follow = self.0.ring(queue, (queue, scope), |verbs, session, (queue, scope), _| {
+                            Box::pin(verbs.after_change(session, *queue, scope))
+                        });
+                        follow.await?;
+                    }
+                    Ok(changed)
+                })
+            }
+
             verbs! { verbs, session, now:
                 ring(queue) fn reap(queue: Queue, limit: usize) -> Reaped {
                     verbs.reap(session, *queue, *limit, now)
@@ -114,9 +132,6 @@ macro_rules! sql_store {
                 }
                 write fn drop_payloads(retention: Duration, limit: usize) -> Option<u64> {
                     verbs.drop_payloads(session, (now, now.minus(*retention)), *limit)
-                }
-                ring(queue) fn change(queue: Queue, change: Operation, deed: Deed) -> u64 {
-                    verbs.change(session, *queue, change, deed, now)
                 }
                 ring(queue) fn cancel(queue: Queue, target: Target, deed: Option<Deed>) -> Cancelled {
                     verbs.cancel(session, *queue, target, deed.as_ref(), now)

@@ -79,16 +79,16 @@ impl WorkQueue {
         self.rule(Operation::Resume(scope.clone(), operator), &scope).await
     }
 
-    /// Limits how many messages of a topic or destination are in progress at once, and how many start in a time, over
-    /// all workers of all processes. It takes the place of an earlier limit; [`Limit::none`] removes that. Workers
-    /// notice within a second.
+    /// Limits how many messages of a topic, a destination or a lane are in progress at once, and how many start in a
+    /// time, over all workers of all processes. It takes the place of an earlier limit; [`Limit::none`] removes that.
+    /// Workers notice within a second.
     ///
-    /// Each attempt counts. A whole queue cannot be limited.
+    /// Each attempt counts. A whole queue cannot be limited, and a lane has no rate.
     pub async fn limit(&self, scope: Scope, limit: Limit, operator: Operator) -> Result<()> {
-        if scope.place().is_none() {
-            return Err(Error::invalid("a limit is for a topic or a destination, not for a whole queue"));
+        if scope == Scope::Queue {
+            return Err(Error::invalid("a limit is for a topic, a destination or a lane, not for a whole queue"));
         }
-        limit.check()?;
+        limit.check(&scope)?;
         let operator = operator.about(&format_args!("{scope}: {limit}"))?;
         self.rule(Operation::Limit(scope.clone(), limit, operator), &scope).await?;
         Ok(())
@@ -97,6 +97,9 @@ impl WorkQueue {
     async fn rule(&self, operation: Operation, scope: &Scope) -> Result<bool> {
         if self.queue == Queue::Inbox && matches!(scope, Scope::Place(Place::Service(_))) {
             return Err(Error::invalid("messages of the inbox have no destination; name a topic"));
+        }
+        if scope.is_of_lanes() && !self.store.keeps_lanes() {
+            return Err(Error::invalid("this database keeps no lanes; pause or limit a topic or a destination"));
         }
         let act = operation.act().as_str();
         let changed = self.change(operation).await? > 0;

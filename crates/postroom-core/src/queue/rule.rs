@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::message::check_name;
-use crate::queue::{ClaimRequest, Place};
+use crate::queue::{ClaimRequest, OnDead, Place, Scope};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
@@ -15,88 +14,13 @@ const PER_SECOND_MAX: u32 = 10_000;
 const PER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The most messages that may start at once, after a rest.
 const BURST_MAX: u32 = 1_000_000;
+/// The most messages that a limit may let be in progress at once.
+const AT_ONCE_MAX: u32 = 1_000_000;
 
-/// A queue, or a part of it, that an operator pauses or limits.
+/// How many messages may be in progress at once, and how many may start in a time, over all workers of all processes.
 ///
-/// ```
-/// use postroom::operator::Scope;
-///
-/// assert_eq!(Scope::topic("order.paid")?.to_string(), "the topic order.paid");
-/// assert_eq!(Scope::destination("billing")?.to_string(), "billing");
-/// assert_eq!(Scope::Queue.to_string(), "the whole queue");
-/// # Ok::<(), postroom::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[non_exhaustive]
-pub enum Scope {
-    /// All messages of the queue.
-    Queue,
-    /// The messages to another service, or those of a topic that is handled here.
-    Place(Place),
-}
-
-impl Scope {
-    /// Returns the messages of a topic that is handled here.
-    pub fn topic(name: impl Into<String>) -> Result<Self> {
-        Self::named("a topic", name.into(), Place::Topic)
-    }
-
-    /// Returns the messages to another service.
-    pub fn destination(name: impl Into<String>) -> Result<Self> {
-        Self::named("a destination", name.into(), Place::Service)
-    }
-
-    fn named(what: &str, name: String, place: fn(String) -> Place) -> Result<Self> {
-        check_name(what, &name)?;
-        if name.contains('\n') {
-            return Err(Error::invalid(format!("{what} must not contain a line break here")));
-        }
-        Ok(Self::Place(place(name)))
-    }
-
-    /// Returns `queue`, `service` or `topic`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Place(place) => place.kind(),
-        }
-    }
-
-    /// Returns the name of the service or topic. A whole queue has none.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Queue => "",
-            Self::Place(place) => place.name(),
-        }
-    }
-
-    /// Returns the place, unless it is the whole queue.
-    pub fn place(&self) -> Option<&Place> {
-        match self {
-            Self::Queue => None,
-            Self::Place(place) => Some(place),
-        }
-    }
-
-    pub(crate) fn read(kind: &str, name: &str) -> Option<Self> {
-        match kind {
-            "queue" => Some(Self::Queue),
-            _ => Place::read(kind, name).map(Self::Place),
-        }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue => f.write_str("the whole queue"),
-            Self::Place(place) => place.fmt(f),
-        }
-    }
-}
-
-/// How many messages of a place may be in progress at once, and how many may start in a time, over all workers of all
-/// processes.
+/// Of a lane, one message may be in progress at once unless a limit says more. A lane has no rate, but a policy for
+/// messages that die ([`OnDead`]).
 ///
 /// ```
 /// use std::time::Duration;
@@ -110,6 +34,7 @@ pub struct Limit {
     pub(crate) at_once: Option<u32>,
     rate: Option<(u32, Duration)>,
     pub(crate) burst: Option<u32>,
+    pub(crate) on_dead: Option<OnDead>,
 }
 
 impl Limit {
@@ -127,6 +52,9 @@ impl Limit {
 
         /// Sets how many messages may start at once after a rest. The default is 1.
         pub fn burst(mut self, messages: u32) { self.burst = Some(messages); }
+
+        /// Sets what becomes of a lane when a message of it dies. The default is [`OnDead::Block`].
+        pub fn on_dead(mut self, policy: OnDead) { self.on_dead = Some(policy); }
     }
 
     /// Returns the time from the start of one message to the start of the next, in microseconds.
@@ -139,9 +67,21 @@ impl Limit {
         *self == Self::none()
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.at_once == Some(0) {
-            return Err(Error::invalid("a limit lets at least 1 message be in progress; to let none pass, pause"));
+    pub(crate) fn check(&self, scope: &Scope) -> Result<()> {
+        match self.at_once {
+            Some(0) => {
+                return Err(Error::invalid("a limit lets at least 1 message be in progress; to let none pass, pause"));
+            }
+            Some(many) if many > AT_ONCE_MAX => {
+                return Err(Error::invalid(format!("a limit lets at most {AT_ONCE_MAX} messages be in progress")));
+            }
+            _ => {}
+        }
+        if scope.is_of_lanes() && self.rate.is_some() {
+            return Err(Error::invalid("a lane has no rate; limit the topic or the destination of its messages"));
+        }
+        if !scope.is_of_lanes() && self.on_dead.is_some() {
+            return Err(Error::invalid("what a dead message does is set for lanes; others do not wait for it"));
         }
         if let Some((messages, per)) = self.rate {
             if messages == 0 || per.is_zero() || per > PER_MAX {
@@ -161,7 +101,7 @@ impl Limit {
     }
 
     /// Reads what was stored: the time from one message to the next stands for the rate.
-    pub(crate) fn read(at_once: Option<i64>, every: Option<i64>, burst: Option<i64>) -> Option<Self> {
+    pub(crate) fn read([at_once, every, burst, on_dead]: [Option<i64>; 4]) -> Option<Self> {
         let number = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok());
         let rate = every.and_then(|every| u64::try_from(every).ok()).map(|every| {
             // As many as in a second, a minute, an hour or a day without a remainder, or else one.
@@ -170,7 +110,8 @@ impl Limit {
             let per = whole.unwrap_or(every);
             (u32::try_from(per / every.max(1)).unwrap_or(1), Duration::from_micros(per))
         });
-        let limit = Self { at_once: number(at_once), rate, burst: number(burst) };
+        let on_dead = on_dead.and_then(OnDead::read);
+        let limit = Self { at_once: number(at_once), rate, burst: number(burst), on_dead };
         (!limit.is_none()).then_some(limit)
     }
 }
@@ -182,7 +123,8 @@ impl fmt::Display for Limit {
             Some(burst) => format!("{messages} in {per:?} with a burst of {burst}"),
             None => format!("{messages} in {per:?}"),
         });
-        let parts: Vec<_> = at_once.into_iter().chain(rate).collect();
+        let on_dead = self.on_dead.map(|policy| policy.to_string());
+        let parts: Vec<_> = at_once.into_iter().chain(rate).chain(on_dead).collect();
         f.write_str(if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }.as_str())
     }
 }
@@ -231,8 +173,15 @@ pub struct Rule {
     pub paused: Option<Pause>,
     /// Its limit, if there is one.
     pub limit: Option<Limit>,
-    /// How many messages wait there, counted up to 10,000. Not counted for a whole queue.
+    /// How many messages wait there, counted up to 10,000. Only counted for topics and destinations.
     pub waiting: u64,
+}
+
+impl Rule {
+    /// Returns whether it says nothing any more. Then something remains to be done about its lanes.
+    pub(crate) fn is_over(&self) -> bool {
+        self.paused.is_none() && self.limit.is_none()
+    }
 }
 
 /// A claim, within the rules of its queue.
@@ -242,22 +191,34 @@ pub(crate) struct Ruled {
     pub(crate) request: Option<ClaimRequest>,
     /// The places that it covers and that have a limit.
     pub(crate) limited: Vec<(Place, Limit)>,
+    /// The lanes whose rule was removed, and that nobody has looked at since.
+    pub(crate) freed_lanes: Vec<Scope>,
 }
 
 impl Ruled {
     pub(crate) fn new(rules: &[Rule], request: &ClaimRequest) -> Self {
         let is_stopped = |rule: &Rule| rule.scope == Scope::Queue && rule.paused.is_some();
-        if rules.is_empty() || rules.iter().any(is_stopped) {
-            return Self { request: rules.is_empty().then(|| request.clone()), limited: Vec::new() };
+        if rules.iter().any(is_stopped) {
+            return Self::default();
         }
         let places = request.places();
         let left_out: Vec<_> = rules.iter().filter_map(|rule| rule.scope.place().cloned()).collect();
         let runs = rules.iter().filter(|rule| rule.paused.is_none());
         let limited = runs.filter_map(|rule| Some((rule.scope.place()?.clone(), rule.limit?)));
+        let freed = rules.iter().filter(|rule| rule.scope.is_of_lanes() && rule.is_over());
         Self {
             limited: limited.filter(|(place, _)| places.covers(place)).collect(),
-            request: Some(request.clone().topics(places.without(&left_out))),
+            freed_lanes: freed.map(|rule| rule.scope.clone()).collect(),
+            request: Some(match left_out.as_slice() {
+                [] => request.clone(),
+                left_out => request.clone().topics(places.without(left_out)),
+            }),
         }
+    }
+
+    /// Returns whether there is nothing to do but to claim.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.limited.is_empty() && self.freed_lanes.is_empty()
     }
 }
 
@@ -336,6 +297,7 @@ mod tests {
     fn limits_that_make_no_sense_are_refused() {
         let bad = [
             Limit::none().at_once(0),
+            Limit::none().at_once(AT_ONCE_MAX + 1),
             Limit::none().rate(0, SECOND),
             Limit::none().rate(1, Duration::ZERO),
             Limit::none().rate(1, PER_MAX * 2),
@@ -343,21 +305,29 @@ mod tests {
             Limit::none().burst(2),
             Limit::none().rate(1, SECOND).burst(0),
         ];
-        assert!(bad.iter().all(|limit| limit.check().is_err()), "{bad:?}");
-        assert!(Limit::none().rate(PER_SECOND_MAX, SECOND).burst(BURST_MAX).check().is_ok());
-        assert!(Scope::topic("").is_err() && Scope::destination("a\nb").is_err());
+        let (topic, lane) = (Scope::topic("a").unwrap(), Scope::lane("a").unwrap());
+        assert!(bad.iter().all(|limit| limit.check(&topic).is_err()), "{bad:?}");
+        assert!(Limit::none().rate(PER_SECOND_MAX, SECOND).burst(BURST_MAX).check(&topic).is_ok());
+        assert!(Limit::none().rate(1, SECOND).check(&lane).is_err(), "a lane has no rate");
+        assert!(Limit::none().on_dead(OnDead::Skip).check(&topic).is_err(), "others do not wait for the dead");
+        assert!(Limit::none().at_once(AT_ONCE_MAX).on_dead(OnDead::Skip).check(&lane).is_ok());
+        assert!(Scope::topic("").is_err() && Scope::destination("a\nb").is_err() && Scope::lane("").is_err());
     }
 
     #[test]
     fn a_limit_is_read_as_it_was_set() {
         for (messages, per) in [(1, 1), (10, 1), (100, 60), (7, 3600), (1, 7200), (9, 86_400), (300, 1)] {
             let set = Limit::none().rate(messages, Duration::from_secs(per));
-            let read = Limit::read(None, set.every(), None).unwrap();
+            let read = Limit::read([None, set.every(), None, None]).unwrap();
             assert_eq!(read.every(), set.every(), "{read}");
         }
         let set = Limit::none().at_once(2).rate(300, SECOND).burst(5);
-        assert_eq!(Limit::read(Some(2), set.every(), Some(5)), Some(set));
-        assert_eq!(Limit::read(None, None, None), None);
+        assert_eq!(Limit::read([Some(2), set.every(), Some(5), None]), Some(set));
+        assert_eq!(Limit::read([None; 4]), None);
+        for policy in [OnDead::Block, OnDead::Skip, OnDead::Newest] {
+            let read = Limit::read([None, None, None, Some(policy.code())]);
+            assert_eq!(read, Some(Limit::none().on_dead(policy)));
+        }
     }
 
     #[test]
@@ -377,5 +347,17 @@ mod tests {
         assert!(Ruled::new(&rules, &only).limited.is_empty(), "it is not for that place");
         assert!(Ruled::new(&[rule(Scope::Queue, true, None)], &request).request.is_none());
         assert!(Ruled::new(&[], &request).request.is_some_and(|request| request.topics.is_none()));
+    }
+
+    #[test]
+    fn a_rule_of_lanes_changes_no_claim() {
+        let pause = Pause { since: at(1), by: "ada".into(), why: None };
+        let lane = Scope::lane("order-7").unwrap();
+        let rules = [Rule { scope: lane.clone(), paused: Some(pause), limit: None, waiting: 0 }];
+        let ruled = Ruled::new(&rules, &ClaimRequest::new(OwnerToken::new(), SECOND, 10).unwrap());
+        assert!(ruled.request.as_ref().is_some_and(|request| request.topics.is_none()) && ruled.is_plain());
+        let over = Rule { scope: lane.clone(), paused: None, limit: None, waiting: 0 };
+        let ruled = Ruled::new(&[over], &ClaimRequest::new(OwnerToken::new(), SECOND, 10).unwrap());
+        assert_eq!(ruled.freed_lanes, [lane], "somebody must look at it");
     }
 }

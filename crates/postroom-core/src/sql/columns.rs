@@ -114,8 +114,8 @@ read! {
 
 read! {
     /// What a claim returns: a message, its position in the queue and, if it is read before it is written, its size and
-    /// whether another message has the turn in its lane.
-    claimed from super::message::NEXT + super::IDENTITY => AT, PAYLOAD_BYTES, LANE_IS_BUSY,
+    /// how many messages may have the turn in its lane that nobody has looked at.
+    claimed from super::message::NEXT + super::IDENTITY => AT, PAYLOAD_BYTES, LANE_ROOM,
 }
 
 read! {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use crate::queue::{Queue, State};
 use crate::sql::TableNames;
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql, Runs};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql, RuledLanes, Runs};
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionSql, QuestionStatements};
 use crate::sql::render::{Renderer, named};
@@ -54,6 +54,8 @@ pub(crate) struct Dialect {
     pub(crate) runs: Option<Runs>,
     /// `None` where writers take turns, or where lanes are not kept.
     pub(crate) lanes: Option<LaneLook>,
+    /// What follows when a rule of lanes changed. `None` where a trigger does it, or where lanes are not kept.
+    pub(crate) ruled_lanes: Option<RuledLanes>,
     /// Whether a row can change between reading and writing it, because the server ignores locks.
     pub(crate) checks_saves: bool,
     /// The statements of both queues.
@@ -207,6 +209,7 @@ pub(crate) struct QueueStatements {
     pub(crate) extend: Extend<SqlTemplate>,
     pub(crate) runs: Option<Runs<SqlTemplate>>,
     pub(crate) lanes: Option<LaneLook<SqlTemplate>>,
+    pub(crate) ruled_lanes: Option<RuledLanes<SqlTemplate>>,
     states: Vec<(State, InState)>,
     pub(crate) purges: Purges,
     pub(crate) questions: QuestionStatements,
@@ -255,6 +258,7 @@ impl QueueStatements {
             extend: dialect.extend.map(one),
             runs: dialect.runs.as_ref().map(|runs| runs.map(one)),
             lanes: dialect.lanes.as_ref().map(|lanes| lanes.map(one)),
+            ruled_lanes: dialect.ruled_lanes.as_ref().map(|ruled| ruled.map(one)),
             states: State::FINISHED.into_iter().chain([State::Ready, State::Leased]).map(in_state).collect(),
             purges: Purges::new(&dialect.purge, queue, |sql| on.one(sql)),
             questions: QuestionStatements::new(&dialect.questions, |sql| on.one(sql)),

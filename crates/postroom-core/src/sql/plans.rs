@@ -111,6 +111,12 @@ impl<T> LaneLook<T> {
 }
 
 statements! {
+    /// Statements for lanes whose rule changed, by the name of the lane or of the topic. Messages that have their turn
+    /// and that nobody has claimed step back, and the lanes are looked at again.
+    RuledLanes { lane, topic }
+}
+
+statements! {
     /// Statements on runs of numbers.
     Runs {
         /// Holds the messages of a run.

@@ -16,7 +16,7 @@ statements! {
 }
 
 pub(crate) const RULES: RuleSql = RuleSql {
-    list: "SELECT kind, name, places, every, burst, paused_at, paused_by, paused_why FROM {t}_rules
+    list: "SELECT kind, name, places, every, burst, on_dead, paused_at, paused_by, paused_why FROM {t}_rules
          ORDER BY kind, name",
     find: "SELECT 1 FROM {t}_rules WHERE kind = ?1 AND name = ?2",
     add: "INSERT INTO {t}_rules (kind, name) VALUES (?1, ?2)",
@@ -24,7 +24,7 @@ pub(crate) const RULES: RuleSql = RuleSql {
          WHERE kind = ?1 AND name = ?2 AND paused_at IS NULL",
     resume: "UPDATE {t}_rules SET paused_at = NULL, paused_by = NULL, paused_why = NULL
          WHERE kind = ?1 AND name = ?2 AND paused_at IS NOT NULL",
-    limit: "UPDATE {t}_rules SET places = ?3, every = ?4, burst = ?5 WHERE kind = ?1 AND name = ?2",
+    limit: "UPDATE {t}_rules SET places = ?3, every = ?4, burst = ?5, on_dead = ?6 WHERE kind = ?1 AND name = ?2",
     sweep: "DELETE FROM {t}_rules WHERE kind = ?1 AND name = ?2
            AND places IS NULL AND on_dead IS NULL AND every IS NULL AND paused_at IS NULL",
     rate_add: "INSERT INTO {t}_rates (kind, name, tat) VALUES (?1, ?2, ?3)",

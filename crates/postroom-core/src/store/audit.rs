@@ -175,6 +175,16 @@ impl Operation {
             Self::Limit(..) => Act::Limit,
         }
     }
+
+    /// Returns the lanes of a topic whose rule changes: something follows the commit.
+    pub(crate) fn lanes(&self) -> Option<&Scope> {
+        match self {
+            Self::Pause(scope, _) | Self::Resume(scope, _) | Self::Limit(scope, ..) => {
+                Some(scope).filter(|scope| matches!(scope, Scope::Lanes(_)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// One act of an operator. It may take several steps, but they are one entry of the trail.

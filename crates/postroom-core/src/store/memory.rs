@@ -7,6 +7,7 @@ mod failed;
 mod handling;
 mod holds;
 mod lanes;
+mod lanes_seen;
 mod letters;
 mod marks;
 mod questions;
@@ -251,7 +252,7 @@ impl Store for MemoryStore {
 
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
         self.run_by(move |tables, now, doubt| {
-            tables.inbox.has_lanes |= incoming.lane.is_some();
+            tables.inbox.lanes.are_used |= incoming.lane.is_some();
             let Some(record) = tables.inbox.by_key(&incoming.key) else {
                 tables.inbox.insert_incoming(&incoming, State::Ready, now, doubt.late(now));
                 return Ok(Arrival::First);

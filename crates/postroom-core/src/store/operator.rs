@@ -75,6 +75,11 @@ impl Operator {
         self.chosen.as_deref()
     }
 
+    /// Returns the operator of a message that a newer one in its lane took the place of.
+    pub(crate) fn superseding() -> Self {
+        Self { who: "postroom".into(), why: Some("superseded in its lane".into()), chosen: None }
+    }
+
     /// Creates the operator that is stored with a dismissed message.
     pub(crate) fn dismissed(who: String, why: Option<String>) -> Self {
         Self { who, why, chosen: None }

@@ -53,7 +53,7 @@ impl Explain {
             let is_fetched = record.message().is_ok_and(|message| {
                 fetched.as_ref().is_some_and(|topics| topics.contains(&message.topic, message.destination()))
             });
-            let is_meant = |rule: &Rule| rule.scope.place().is_none_or(|about| Some(about) == place.as_ref());
+            let is_meant = |rule: &Rule| record.message().is_ok_and(|message| rule.scope.covers(message));
             let rule = verbs.rules().await?.into_iter().filter(is_meant).max_by_key(|rule| rule.paused.is_some());
             let lane = verbs.lane_of(record.seq()).await?;
             let seen = Seen { is_fetched, rule, lane, ..Seen::of(*queue, id, record).with(last, hold) };

@@ -1,8 +1,10 @@
-//! `postroom pause`, `resume`, `limit` and `rules`: what operators set for a queue, a topic or a destination.
+//! `postroom pause`, `resume`, `limit` and `rules`: what operators set for a queue, a topic, a destination or a lane.
+
+use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::operator::{Limit, Rule, Scope};
+use postroom::operator::{Limit, OnDead, Rule, Scope};
 use postroom::queue::Queue;
 use serde_json::json;
 
@@ -14,7 +16,7 @@ use crate::{duration, open, output};
 
 /// What a command is about.
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("which").required(true).args(["all", "topic", "destination"])))]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["all", "topic", "destination", "lane", "lanes_of"])))]
 struct Which {
     /// The whole queue
     #[arg(long)]
@@ -28,6 +30,14 @@ struct Which {
     #[arg(long, value_name = "SERVICE")]
     destination: Option<String>,
 
+    /// The messages of this lane
+    #[arg(long)]
+    lane: Option<String>,
+
+    /// The messages of all lanes whose first message has this topic
+    #[arg(long, value_name = "TOPIC")]
+    lanes_of: Option<String>,
+
     /// Only in this queue
     #[arg(long)]
     queue: Option<QueueArg>,
@@ -35,9 +45,11 @@ struct Which {
 
 impl Which {
     fn scope(&self) -> Result<Scope> {
-        Ok(match (&self.topic, &self.destination) {
-            (Some(topic), _) => Scope::topic(topic)?,
-            (_, Some(destination)) => Scope::destination(destination)?,
+        Ok(match self {
+            Self { topic: Some(topic), .. } => Scope::topic(topic)?,
+            Self { destination: Some(destination), .. } => Scope::destination(destination)?,
+            Self { lane: Some(lane), .. } => Scope::lane(lane)?,
+            Self { lanes_of: Some(topic), .. } => Scope::lanes(topic)?,
             _ => Scope::Queue,
         })
     }
@@ -47,7 +59,7 @@ impl Which {
     }
 }
 
-/// Pause a queue, a topic or a destination: its messages wait and spend no attempt, until you resume it
+/// Pause a queue, a topic, a destination or a lane: its messages wait and spend no attempt, until you resume it
 ///
 /// Workers of all processes notice within a second. Messages in progress end as usual. A pause is stored in the
 /// database, with your name and reason; `postroom rules`, `stats`, `explain`, the health and the page show it.
@@ -73,7 +85,7 @@ impl Pause {
     }
 }
 
-/// Let a paused queue, topic or destination go on
+/// Let a paused queue, topic, destination or lane go on
 #[derive(Args)]
 pub(crate) struct Resume {
     #[command(flatten)]
@@ -96,12 +108,13 @@ impl Resume {
     }
 }
 
-/// Limit how many messages of a topic or destination are in progress at once, or start in a time
+/// Limit how many messages of a topic, a destination or a lane are in progress at once, or start in a time
 ///
 /// The limit holds over all workers of all processes. It takes the place of an earlier one. Each attempt counts, so
-/// retries do too.
+/// retries do too. A lane without a limit has one message in progress at once, and waits behind a dead one.
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("limit").required(true).multiple(true).args(["at_once", "rate", "none"])))]
+#[command(group(clap::ArgGroup::new("limit").required(true).multiple(true)
+    .args(["at_once", "rate", "on_dead", "none"])))]
 pub(crate) struct SetLimit {
     #[command(flatten)]
     which: Which,
@@ -118,8 +131,12 @@ pub(crate) struct SetLimit {
     #[arg(long, value_name = "N", requires = "rate", value_parser = clap::value_parser!(u32).range(1..))]
     burst: Option<u32>,
 
+    /// For lanes: when a message dies, wait behind it (block), go on (skip), or go on with the newest alone (newest)
+    #[arg(long, value_name = "POLICY", value_parser = OnDead::from_str)]
+    on_dead: Option<OnDead>,
+
     /// Remove the limit
-    #[arg(long, conflicts_with_all = ["at_once", "rate", "burst"])]
+    #[arg(long, conflicts_with_all = ["at_once", "rate", "burst", "on_dead"])]
     none: bool,
 
     #[command(flatten)]
@@ -143,8 +160,8 @@ impl SetLimit {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let scope = self.which.scope()?;
         if scope == Scope::Queue {
-            let what = "a limit is for a topic or a destination, not for a whole queue";
-            bail!(Problem::new(what, "--topic or --destination"));
+            let what = "a limit is for a topic, a destination or a lane, not for a whole queue";
+            bail!(Problem::new(what, "--topic, --destination, --lane or --lanes-of"));
         }
         let limit = self.limit();
         let operator = self.signed.bare()?;
@@ -159,7 +176,8 @@ impl SetLimit {
     fn limit(&self) -> Limit {
         let limit = self.at_once.iter().fold(Limit::none(), |limit, messages| limit.at_once(*messages));
         let limit = self.rate.iter().fold(limit, |limit, Rate(messages, per)| limit.rate(*messages, *per));
-        self.burst.iter().fold(limit, |limit, messages| limit.burst(*messages))
+        let limit = self.burst.iter().fold(limit, |limit, messages| limit.burst(*messages));
+        self.on_dead.iter().fold(limit, |limit, policy| limit.on_dead(*policy))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::message::OwnerToken;
-use postroom::operator::{Act, Limit, Operator, Scope};
+use postroom::operator::{Act, Limit, OnDead, Operator, Scope};
 use postroom::queue::{Claimed, Lease, Queue, Topics};
 use postroom::{ErrorKind, NewMessage, Outbox};
 use tokio::task::JoinSet;
@@ -324,6 +324,10 @@ async fn what_makes_no_sense_is_refused(h: &Harness) -> Verdict {
             (Scope::Queue, none().at_once(1)),
             (Scope::topic("a")?, none().at_once(0)),
             (Scope::topic("a")?, none().burst(2)),
+            (Scope::topic("a")?, none().on_dead(OnDead::Skip)),
+            (Scope::lane("order-7")?, none().at_once(0)),
+            (Scope::lane("order-7")?, none().rate(1, LEASE)),
+            (Scope::lanes("a")?, none().rate(1, LEASE)),
         ] {
             refused(side.verbs().limit(scope, limit, ada()?).await, ErrorKind::InvalidInput, &limit.to_string())?;
         }

@@ -91,6 +91,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     ),
     runs: None,
     lanes: None,
+    ruled_lanes: None,
     checks_saves: true,
     queue: QueueSql {
         topics_next: "SELECT MIN(waiting.at) FROM (

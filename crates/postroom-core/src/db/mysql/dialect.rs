@@ -10,7 +10,7 @@ mod steps;
 mod words;
 
 use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
-use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, LaneLook, Lines, ManySql, RuledLanes};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
@@ -168,6 +168,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
     extend: Extend::Answered("CALL {t}_extend({json|n o c}, ?2)"),
     runs: None,
     lanes: Some(LaneLook::Alone("CALL {t}_lane_look(?1, ?2)")),
+    ruled_lanes: Some(RuledLanes {
+        lane: "CALL {t}_lane_heads_back(CAST(?1 AS BINARY))",
+        topic: "CALL {t}_lanes_ruled(CAST(?1 AS BINARY))",
+    }),
     checks_saves: true,
     queue: QueueSql {
         topics_next: "SELECT min(at) FROM (

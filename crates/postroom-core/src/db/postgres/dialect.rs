@@ -188,6 +188,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     ),
     runs: None,
     lanes: Some(LaneLook::Anywhere(lanes::LOOK)),
+    ruled_lanes: Some(lanes::RULED),
     // A message may move between reading and writing it: only what is settled is locked.
     checks_saves: true,
     queue: QueueSql {

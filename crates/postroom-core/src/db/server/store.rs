@@ -164,7 +164,12 @@ impl<E: Engine> ServerShared<E> {
             |verbs, link, asked, now| Box::pin(verbs.claim_briefly(link, asked, now)),
             |verbs, link, asked, now| Box::pin(verbs.claim_asked(link, asked, now)),
         );
-        let claims = claims.await?;
+        let mut claims = claims.await?;
+        let paused = self.verbs.of_paused_lanes(queue, &mut claims);
+        if !paused.is_empty() {
+            let _ = self.settle(queue, Arc::new(paused)).await?;
+            claims.next_at = claims.claimed.is_empty().then(|| self.clock.now());
+        }
         self.wakes[queue.index()].claimed(!claims.claimed.is_empty());
         Ok(claims)
     }

@@ -48,11 +48,64 @@ pub(crate) const SQLITE: Dialect = Dialect {
                  ELSE (instr(place, char(10)) = 0
                      AND instr(?11, char(10) || substr(place, 2) || char(10)) > 0) = ?12 END",
         ),
-        // Whether another message of its lane comes before a message that no claim has looked at.
+        // How many messages of its lane may have the turn that no claim has looked at. None where somebody waits.
         (
-            "lane_is_busy",
+            "lane_room",
             "CASE WHEN lane IS NULL THEN 0
-                 ELSE EXISTS (SELECT 1 FROM {t}_lane AS b WHERE b.lane = lane_of) END",
+                 ELSE coalesce((SELECT CASE WHEN b.place = 1 THEN {lane_rest} ELSE 0 END
+                                FROM {t}_lane AS b WHERE b.lane = lane_of ORDER BY b.no DESC LIMIT 1),
+                               {lane_places}) END",
+        ),
+        (
+            "lane_rest",
+            "(SELECT CASE WHEN sum(o.place <> 1) > 0 THEN 0
+                  ELSE max(0, (SELECT r.places FROM {t}_lane_head AS r
+                               WHERE r.seq = (SELECT i.seq FROM {t}_lane AS i WHERE i.lane = lane_of
+                                              ORDER BY i.no LIMIT 1)) - count(*)) END
+              FROM {t}_lane AS o WHERE o.lane = lane_of)",
+        ),
+        // In a lane that no claim has looked at.
+        (
+            "lane_places",
+            "(SELECT CASE WHEN count(paused_at) > 0 THEN 0
+                  ELSE coalesce(max(CASE kind WHEN 'lane' THEN places END), max(places), 1) END
+              FROM {t}_rules WHERE kind = 'lane' AND name = lane_of OR kind = 'lanes' AND name = topic)",
+        ),
+        ("has_lane_rules", "EXISTS (SELECT 1 FROM {t}_rules WHERE kind IN ('lane', 'lanes'))"),
+        // In triggers on lanes. Those of a lane that have the turn; the lane is that of the row of a look.
+        (
+            "first_of_lane",
+            "SELECT f.seq FROM (SELECT seq, no FROM {t}_lane WHERE lane = OLD.lane ORDER BY no LIMIT OLD.places) AS f
+             WHERE NOT EXISTS (SELECT 1 FROM {t}_lane AS d WHERE d.lane = OLD.lane AND d.no < f.no AND d.place = 3)",
+        ),
+        // What follows when a message dies there.
+        (
+            "policy_of_lane",
+            "SELECT on_dead FROM {t}_lane_head
+             WHERE seq = (SELECT i.seq FROM {t}_lane AS i WHERE i.lane = NEW.lane ORDER BY i.no LIMIT 1)",
+        ),
+        // Messages of a lane that no claim has looked at enter it: one comes back, or only the newest is to go on.
+        (
+            "enter_lane",
+            "INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
+    SELECT m.seq, m.lane, m.seq << 24, m.visible_at, m.expires_at, 0
+    FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
+      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq)
+      AND (NEW.place < 0 OR 2 = ({policy_of_lane}));
+    INSERT INTO {t}_trouble (seq, expires_at)
+    SELECT m.seq, m.expires_at
+    FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
+      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq)
+      AND (NEW.place < 0 OR 2 = ({policy_of_lane}));",
+        ),
+        // The lanes that a rule is about.
+        (
+            "ruled_lanes",
+            "SELECT NEW.name AS lane WHERE NEW.kind = 'lane'
+             UNION ALL
+             SELECT f.lane FROM {t}_lane AS f CROSS JOIN {t} AS m ON m.seq = f.seq
+             WHERE NEW.kind = 'lanes' AND m.topic = NEW.name
+               AND NOT EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = f.lane AND o.no < f.no)",
         ),
         ("in_time", "(l.expires_at IS NULL OR l.expires_at > ?1)"),
         // The run that has a number, if the lease on it is still held.
@@ -131,7 +184,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         },
         front: Front {
             at: "SELECT next FROM {t}_front WHERE one = 1",
-            fresh: "SELECT {message}, visible_at, octet_length(payload), {lane_is_busy}
+            fresh: "SELECT {message}, visible_at, octet_length(payload), {lane_room}
              FROM {behind} WHERE seq >= ?1 ORDER BY seq",
             skim: "SELECT seq, topic, {destination}, lane FROM {behind} WHERE seq >= ?1 ORDER BY seq",
             take: "DELETE FROM {t}_line WHERE seq = ?1",
@@ -171,6 +224,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
              SELECT seq, seq, 1, ?3, ?4, ?3, ?5 FROM {t} WHERE {key}",
     }),
     lanes: None,
+    ruled_lanes: None,
     checks_saves: false,
     queue: QueueSql {
         topics_next: concat!(

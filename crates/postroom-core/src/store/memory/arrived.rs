@@ -13,7 +13,7 @@ impl MemoryStore {
     pub(crate) fn arrive(&self, incoming: &Incoming, hold: Duration) -> (Admission, Option<Arrived>) {
         let (owner, (now, doubt)) = (OwnerToken::new(), self.time());
         let mut tables = self.tables();
-        tables.inbox.has_lanes |= incoming.lane.is_some();
+        tables.inbox.lanes.are_used |= incoming.lane.is_some();
         let before = tables.inbox.by_key(&incoming.key).cloned();
         if before.is_none() && incoming.is_past_expiry(doubt.early(now)) {
             return (Admission::Expired, None);

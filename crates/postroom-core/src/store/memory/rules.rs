@@ -61,9 +61,13 @@ impl Table {
         })
     }
 
+    pub(super) fn set_rules(&self) -> impl Iterator<Item = &Rule> + Clone {
+        self.rules.values().map(|kept| &kept.rule)
+    }
+
     /// Returns what a claim may take.
     pub(super) fn ruled(&self, request: &ClaimRequest) -> Ruled {
-        let rules: Vec<_> = self.rules.values().map(|kept| kept.rule.clone()).collect();
+        let rules: Vec<_> = self.set_rules().cloned().collect();
         Ruled::new(&rules, request)
     }
 

@@ -1,10 +1,11 @@
 //! One table of the in-memory store.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::lanes::Lanes;
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Reaped, Ruled, Settle, State, Verb, Work};
 use crate::store::{
@@ -21,11 +22,7 @@ pub(super) struct Table {
     pub(super) deaths: Vec<(Record, State)>,
     /// Held places, with the worker that holds each.
     pub(super) holds: Vec<(OwnerToken, Hold)>,
-    /// The numbers of messages in their lanes, which are their order there. Those that are finished have none.
-    lanes: BTreeMap<i64, i64>,
-    last_in_lane: i64,
-    /// Whether a message with a lane has ever come.
-    pub(super) has_lanes: bool,
+    pub(super) lanes: Lanes,
     /// Pauses and limits, by kind and name.
     pub(super) rules: BTreeMap<(&'static str, String), super::rules::Kept>,
     /// Who asked a message to stop, by its number and its claim.
@@ -39,7 +36,7 @@ pub(super) struct Table {
 impl Table {
     fn insert(&mut self, work: Work, message: Message) {
         self.last_seq += 1;
-        self.has_lanes |= message.lane.is_some();
+        self.lanes.are_used |= message.lane.is_some();
         let record = Record { seq: self.last_seq, work, message: Ok(message), response: None, dismissal: None };
         self.rows.insert(self.last_seq, record);
     }
@@ -100,70 +97,8 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
-    /// Gives each message that came to its lane, or came back, the next number there. Those that have ended leave.
-    pub(super) fn order_lanes(&mut self) {
-        if !self.has_lanes {
-            return;
-        }
-        for record in self.rows.values() {
-            let is_in_lane = record.message.as_ref().is_ok_and(|message| message.lane.is_some());
-            match record.state() {
-                State::Ready if is_in_lane => {
-                    self.lanes.entry(record.seq).or_insert_with(|| {
-                        self.last_in_lane += 1;
-                        self.last_in_lane
-                    });
-                }
-                State::Ready | State::Leased | State::Dead => {}
-                _ => drop(self.lanes.remove(&record.seq)),
-            }
-        }
-        self.lanes.retain(|seq, _| self.rows.contains_key(seq));
-    }
-
-    pub(super) fn leave_lane(&mut self, seq: i64) {
-        self.lanes.remove(&seq);
-    }
-
-    /// Returns the messages of a lane that wait or are in progress, with their places behind one of them.
-    pub(super) fn members(&self, lane: &str, after: i64, limit: usize) -> Vec<(i64, i64)> {
-        let is_member = |seq: &i64| {
-            let record = self.rows.get(seq).filter(|record| matches!(record.state(), State::Ready | State::Leased));
-            record.and_then(|record| record.message.as_ref().ok()).is_some_and(|it| it.lane.as_deref() == Some(lane))
-        };
-        let behind = self.lanes.iter().filter(|(seq, no)| **no > after && is_member(seq));
-        let mut members: Vec<_> = behind.map(|(seq, no)| (*no, *seq)).collect();
-        members.sort_unstable();
-        members.truncate(limit);
-        members
-    }
-
-    /// Returns the messages that are in lanes, by their numbers there.
-    pub(super) fn numbers_in_lanes(&self) -> &BTreeMap<i64, i64> {
-        &self.lanes
-    }
-
-    /// Returns the messages that have the turn in their lanes.
-    fn turns(&self) -> HashMap<&str, i64> {
-        let mut turns: HashMap<&str, (i64, i64)> = HashMap::new();
-        for (seq, no) in &self.lanes {
-            let message = self.rows.get(seq).and_then(|record| record.message.as_ref().ok());
-            if let Some(lane) = message.and_then(|message| message.lane.as_deref()) {
-                let first = turns.entry(lane).or_insert((*no, *seq));
-                *first = (*first).min((*no, *seq));
-            }
-        }
-        turns.into_iter().map(|(lane, (_, seq))| (lane, seq)).collect()
-    }
-
-    /// Returns whether a ready message may be handled, as far as its lane goes.
-    fn has_turn(record: &Record, turns: &HashMap<&str, i64>) -> bool {
-        let lane = record.message.as_ref().ok().and_then(|message| message.lane.as_deref());
-        lane.is_none_or(|lane| turns.get(lane) == Some(&record.seq))
-    }
-
     pub(super) fn claim(&mut self, request: &ClaimRequest, holding: &Holding, now: Timestamp, doubt: Doubt) -> Claims {
-        let Ruled { request: within, limited } = self.ruled(request);
+        let Ruled { request: within, limited, .. } = self.ruled(request);
         let Some(within) = within else { return Claims::default() };
         let mut reaped = self.reap(request.batch, holding, doubt.early(now));
         reaped.expired += self.expire(request.batch, doubt.early(now));
@@ -195,9 +130,8 @@ impl Table {
     /// Returns when something of a claim is due, or a lease ends.
     fn next_at(&self, request: &ClaimRequest) -> Option<Timestamp> {
         let turns = self.turns();
-        let awaits = |record: &&Record| {
-            record.state() == State::Leased || (is_among(record, request) && Self::has_turn(record, &turns))
-        };
+        let awaits =
+            |record: &&Record| record.state() == State::Leased || (is_among(record, request) && turns.has(record));
         let awaited = self.rows.values().filter(awaits);
         awaited.filter_map(Record::visible_at).min()
     }
@@ -205,7 +139,7 @@ impl Table {
     fn in_line(&self, now: Timestamp, request: &ClaimRequest) -> Vec<i64> {
         let is_ready = |record: &&Record| record.work.is_ready(now) && !record.work.is_past_expiry(now);
         let turns = self.turns();
-        let is_meant = |record: &&Record| is_among(record, request) && Self::has_turn(record, &turns);
+        let is_meant = |record: &&Record| is_among(record, request) && turns.has(record);
         let ready = self.rows.values().filter(is_ready).filter(is_meant);
         let mut in_line: Vec<_> = ready.map(|record| (record.visible_at(), record.seq)).collect();
         in_line.sort_unstable();

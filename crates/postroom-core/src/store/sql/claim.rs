@@ -43,7 +43,10 @@ impl SqlVerbs {
             }
         }
         self.look_at_lanes(session, queue, now, (Inside::Transaction, request.batch)).await?;
-        let Ruled { request: within, limited } = self.ruled(session, queue, request).await?;
+        let Ruled { request: within, limited, freed_lanes } = self.ruled(session, queue, request).await?;
+        for scope in &freed_lanes {
+            self.after_change(session, queue, scope).await?;
+        }
         let Some(within) = within else { return Ok(Claims::default()) };
         let claims = self.claim_ruled(session, queue, &within, now, looked).await?;
         self.claim_limited(session, queue, (request, &limited), claims, now).await

@@ -7,10 +7,10 @@
 //! it does not skip the same messages again. When a transaction is rolled back, that is forgotten. Another process may
 //! have put an older file in place: the last message that a claim marked is the witness that it was not.
 //!
-//! Messages of lanes are never skipped. The first one of a lane has the turn there: it is taken, or put into the line.
-//! Those behind it wait in the lane, and have their turn when it leaves.
+//! Messages of lanes are never skipped. The first ones of a lane have the turn there, as many as may be in progress at
+//! once: they are taken, or put into the line. Those behind them wait in the lane, and have their turn when one leaves.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -85,8 +85,8 @@ struct Looked {
     candidates: Vec<Candidate>,
     /// What it leaves behind: not due, or expired.
     passed: Vec<i64>,
-    /// The lanes of which it has seen a message, and the messages that have the turn there.
-    lanes: HashSet<String>,
+    /// How many more messages may have the turn in each lane of which it has seen one, and those that have it.
+    lanes: HashMap<String, i64>,
     turns: Vec<i64>,
     /// What waits in a lane behind another message.
     waits: Vec<i64>,
@@ -109,9 +109,18 @@ impl Looked {
         self.goes_on(seq).then(|| self.passed.push(seq))
     }
 
-    /// Returns whether a message has the turn in its lane: nobody stands before it.
-    fn has_turn(&mut self, lane: &str, is_busy: bool) -> bool {
-        !is_busy && !self.lanes.contains(lane) && self.lanes.insert(lane.to_owned())
+    /// Returns whether a message has the turn in its lane. `room` is how many could have it before this claim.
+    fn has_turn(&mut self, lane: &str, room: i64) -> bool {
+        match self.lanes.get_mut(lane) {
+            Some(left) => {
+                *left -= 1;
+                *left >= 0
+            }
+            None => {
+                self.lanes.insert(lane.to_owned(), room - 1);
+                room > 0
+            }
+        }
     }
 
     /// Leaves a message in its lane, or stops at it.
@@ -142,7 +151,7 @@ impl SqlVerbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Claims> {
-        let Ruled { request: within, limited } = self.ruled(session, queue, request).await?;
+        let Ruled { request: within, limited, .. } = self.ruled(session, queue, request).await?;
         let Some(within) = within else { return Ok(Claims::default()) };
         let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
         let taken = self.claim_in_line(session, queue, &within, now, now.into()).await?;
@@ -267,8 +276,8 @@ impl SqlVerbs {
                     next = Some(seq);
                     return Ok(None);
                 }
-                let is_busy = lane.is_some() && number(row, claimed::LANE_IS_BUSY)? == 1;
-                if lane.is_some_and(|lane| !looked.has_turn(lane, is_busy)) {
+                let room = number(row, claimed::LANE_ROOM)?;
+                if lane.is_some_and(|lane| !looked.has_turn(lane, room)) {
                     return Ok(looked.wait(seq));
                 }
                 let expired = rows::moment(row, message::EXPIRES_AT)?.is_some_and(|expires| expires <= now);

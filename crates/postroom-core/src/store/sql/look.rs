@@ -9,7 +9,7 @@ use super::lanes::Inside;
 use super::rows::{self, int, moment, read_claimed};
 use super::scan_start::{Lines, Look};
 use super::{Session, SqlVerbs};
-use crate::queue::{ClaimRequest, Claims, Queue, Reaped, Ruled};
+use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
 use crate::sql::Row;
 use crate::sql::columns::{looked, message};
 use crate::sql::plans::Claim;
@@ -150,11 +150,11 @@ impl SqlVerbs {
     ) -> Result<Option<Claims>> {
         let queue = asked.queue;
         self.look_at_lanes(session, queue, now, (Inside::Nothing, asked.request.batch)).await?;
-        let Ruled { request, limited } = self.ruled(session, queue, &asked.request).await?;
-        if !limited.is_empty() {
+        let ruled = self.ruled(session, queue, &asked.request).await?;
+        if !ruled.is_plain() {
             return Ok(None);
         }
-        let Some(request) = request else { return Ok(Some(Claims::default())) };
+        let Some(request) = ruled.request else { return Ok(Some(Claims::default())) };
         let claims = self.claim_without_lanes(session, asked, &request, now).await?;
         if !self.expected.were_seen(queue) || claims.as_ref().is_none_or(|claims| !claims.claimed.is_empty()) {
             return Ok(claims);

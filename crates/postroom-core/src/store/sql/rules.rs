@@ -1,16 +1,22 @@
 //! Pauses and limits. A claim leaves out the places that have a rule, and a limited place has a claim of its own, in
 //! the same transaction: claims of that place take turns, and count what is in progress.
 //!
+//! A rule of lanes changes no claim. Whoever sets one lets the lanes be looked at again: what waits in a lane has its
+//! turn by a look, and a look knows the rules. A message that had its turn at that very moment may still be claimed;
+//! what belongs to a lane that is paused is given back.
+//!
 //! The rules are read by claims, at most once in a while where reading is a round trip. An idle store polls anyway, and
 //! learns there whether anything was set, so a claim after a rest is not slower.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::claim::TICK;
 use super::rows::{int, opt, row_count, text, time};
 use super::{Session, SqlVerbs};
-use crate::queue::{ClaimRequest, Claims, Limit, Pause, Place, Queue, Rule, Ruled, Scope};
+use crate::message::Message;
+use crate::queue::{ClaimRequest, Claimed, Claims, Limit, OnDead, Pause, Place, Queue, Rule, Ruled, Scope, Settle};
 use crate::sql::plans::Claim;
 use crate::sql::{Row, Value};
 use crate::store::Operator;
@@ -22,6 +28,8 @@ use crate::support::error::{Error, Result};
 const VALID: Duration = Duration::from_millis(750);
 /// The most rules of a queue. A claim names the places that it leaves out.
 const RULES_MAX: usize = 500;
+/// How many messages are remembered that were claimed and given back.
+const GIVEN_BACK_MAX: usize = 10_000;
 
 /// The rules of both queues, as this process knows them.
 #[derive(Debug, Default)]
@@ -31,6 +39,8 @@ pub(super) struct KnownRules([Mutex<Known>; 2]);
 struct Known {
     rules: Arc<[Rule]>,
     valid_until: Option<Instant>,
+    /// Messages of paused lanes that were claimed and given back.
+    given_back: HashSet<i64>,
 }
 
 impl KnownRules {
@@ -44,7 +54,8 @@ impl KnownRules {
     }
 
     fn learn(&self, queue: Queue, rules: Arc<[Rule]>) {
-        *self.of(queue) = Known { rules, valid_until: Some(monotonic() + VALID) };
+        let mut known = self.of(queue);
+        (known.rules, known.valid_until) = (rules, Some(monotonic() + VALID));
     }
 
     fn forget(&self, queue: Queue) {
@@ -59,10 +70,18 @@ impl KnownRules {
     }
 }
 
+/// What a change of a rule is followed by so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    Not,
+    Commit,
+}
+
 impl SqlVerbs {
     /// Returns the rules, and how many messages wait for what they are about.
     pub(crate) async fn rules(&self, session: &mut impl Session, queue: Queue) -> Result<Vec<Rule>> {
         let mut rules = self.read_rules(session, queue).await?;
+        rules.retain(|rule| !rule.is_over());
         for rule in &mut rules {
             if let Some(place) = rule.scope.place() {
                 rule.waiting = self.count_waiting_for(session, queue, place, WAITING_COUNTED).await?;
@@ -88,15 +107,14 @@ impl SqlVerbs {
         let mut values = about(scope);
         values.extend([time(Some(now)), text(Some(operator.who())), text(operator.why())]);
         let paused = session.execute(&self.statements.of(queue).rules.pause.with(values)).await?.rows;
-        self.known_rules.forget(queue);
+        self.rule_changed(session, queue, scope, Followed::Not).await?;
         Ok(paused)
     }
 
     pub(super) async fn resume(&self, session: &mut impl Session, queue: Queue, scope: &Scope) -> Result<u64> {
         let rules = &self.statements.of(queue).rules;
         let resumed = session.execute(&rules.resume.with(about(scope))).await?.rows;
-        session.execute(&rules.sweep.with(about(scope))).await?;
-        self.known_rules.forget(queue);
+        self.rule_changed(session, queue, scope, Followed::Not).await?;
         Ok(resumed)
     }
 
@@ -111,18 +129,70 @@ impl SqlVerbs {
         let rules = &self.statements.of(queue).rules;
         self.add_rule(session, queue, scope).await?;
         let mut values = about(scope);
-        values.extend([limit.at_once, limit.burst].map(|number| opt(number.map(i64::from))));
-        values.insert(3, opt(limit.every()));
+        let at_once = limit.at_once.map(i64::from);
+        let burst = limit.burst.map(i64::from);
+        values.extend([at_once, limit.every(), burst, limit.on_dead.map(OnDead::code)].map(opt));
         let limited = session.execute(&rules.limit.with(values)).await?.rows;
-        session.execute(&rules.rate_remove.with(about(scope))).await?;
-        if limit.is_none() {
-            session.execute(&rules.sweep.with(about(scope))).await?;
-        } else {
+        if scope.place().is_some() {
+            session.execute(&rules.rate_remove.with(about(scope))).await?;
+        }
+        if scope.place().is_some() && !limit.is_none() {
             let due = about(scope).into_iter().chain([time(Some(now))]).collect();
             session.execute(&rules.rate_add.with(due)).await?;
         }
-        self.known_rules.forget(queue);
+        self.rule_changed(session, queue, scope, Followed::Not).await?;
         Ok(limited)
+    }
+
+    /// Does what follows a change of a rule, in its transaction. The lanes of a topic are found after its commit:
+    /// before that, somebody could let a lane rest, by the old rule, that was not found. Until then their rule is not
+    /// deleted, so that somebody else goes on if this process ends here.
+    async fn rule_changed(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        scope: &Scope,
+        followed: Followed,
+    ) -> Result<()> {
+        let statements = self.statements.of(queue);
+        let looks_again = match (&statements.ruled_lanes, scope) {
+            (Some(lanes), Scope::Lane(_)) => Some(&lanes.lane),
+            (Some(lanes), Scope::Lanes(_)) if followed == Followed::Commit => Some(&lanes.topic),
+            (Some(_), Scope::Lanes(_)) => {
+                self.known_rules.forget(queue);
+                return Ok(());
+            }
+            _ => None,
+        };
+        if let Some(look_again) = looks_again {
+            session.execute(&look_again.with(vec![text(Some(scope.name()))])).await?;
+            self.expected.notes(queue);
+        }
+        session.execute(&statements.rules.sweep.with(about(scope))).await?;
+        self.known_rules.forget(queue);
+        Ok(())
+    }
+
+    /// Does what follows after the commit of a change.
+    pub(crate) async fn after_change(&self, session: &mut impl Session, queue: Queue, scope: &Scope) -> Result<()> {
+        self.rule_changed(session, queue, scope, Followed::Commit).await
+    }
+
+    /// Takes out of a claim what belongs to lanes that are paused: whoever let a message have its turn may not have
+    /// known of that. Once it is given back, it waits in its lane. One that comes again is not paused: the first
+    /// message of its lane has another topic.
+    pub(crate) fn of_paused_lanes(&self, queue: Queue, claims: &mut Claims) -> Vec<Settle> {
+        let Known { rules, given_back, .. } = &mut *self.known_rules.of(queue);
+        let is_paused = |rule: &&Rule| rule.paused.is_some() && rule.scope.is_of_lanes();
+        let paused: Vec<_> = rules.iter().filter(is_paused).map(|rule| &rule.scope).collect();
+        if paused.is_empty() || given_back.len() > GIVEN_BACK_MAX {
+            given_back.clear();
+        }
+        let is_one = |claimed: &mut Claimed| {
+            let is_of = |message: &Arc<Message>| paused.iter().any(|scope| scope.covers(message));
+            claimed.message.as_ref().is_ok_and(is_of) && given_back.insert(claimed.lease.seq)
+        };
+        claims.claimed.extract_if(.., is_one).map(|one| Settle::release(one.lease)).collect()
     }
 
     async fn add_rule(&self, session: &mut impl Session, queue: Queue, scope: &Scope) -> Result<()> {
@@ -241,13 +311,13 @@ fn about(scope: &Scope) -> Vec<Value> {
 fn read(row: &dyn Row) -> Result<Option<Rule>> {
     let (kind, name) = (row.text(0)?.unwrap_or_default(), row.text(1)?.unwrap_or_default());
     let Some(scope) = Scope::read(&kind, &name) else { return Ok(None) };
-    let paused = match row.int(5)? {
+    let paused = match row.int(6)? {
         Some(at) => {
-            let by = row.text(6)?.unwrap_or_default();
-            Some(Pause { since: Timestamp::from_micros(at), by, why: row.text(7)? })
+            let by = row.text(7)?.unwrap_or_default();
+            Some(Pause { since: Timestamp::from_micros(at), by, why: row.text(8)? })
         }
         None => None,
     };
-    let limit = Limit::read(row.int(2)?, row.int(3)?, row.int(4)?);
+    let limit = Limit::read([row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?]);
     Ok(Some(Rule { scope, paused, limit, waiting: 0 }))
 }

@@ -319,6 +319,8 @@ fn paused(rule: &Rule, seen: &Seen) -> Answer {
     let which = match (rule.scope.kind(), rule.scope.name()) {
         ("topic", name) => format!("--topic {name}"),
         ("service", name) => format!("--destination {name}"),
+        ("lane", name) => format!("--lane {name}"),
+        ("lanes", name) => format!("--lanes-of {name}"),
         _ => format!("--all --queue {}", seen.queue),
     };
     let is = output::rule(seen.queue, rule);

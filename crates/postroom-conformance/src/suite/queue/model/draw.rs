@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use postroom::clock::ManualClock;
+use postroom::operator::{Limit, OnDead, Scope};
 use postroom::queue::{Queue, State};
 
 /// One verb.
@@ -105,6 +106,20 @@ pub(super) enum Op {
     Correct {
         queue: Queue,
     },
+    /// Something is set for a lane, or for the lanes of a topic.
+    Rule {
+        queue: Queue,
+        scope: Scope,
+        rule: Ruling,
+    },
+}
+
+/// What is set.
+#[derive(Clone, Debug)]
+pub(super) enum Ruling {
+    Pause,
+    Resume,
+    Limit(Limit),
 }
 
 /// A message for the outbox.
@@ -174,7 +189,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..47) {
+        match rng.u8(0..50) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -198,6 +213,7 @@ impl Op {
             40..=41 => Self::claim_some(rng),
             43..=44 => Self::CancelArrived { key: rng.u8(0..8) },
             45 => Self::CancelLane { queue: queue(rng), lane: pick(rng, &LANES) },
+            46..=48 => Self::rule(rng),
             _ => Self::Maintain { interval: seconds(rng) },
         }
     }
@@ -234,6 +250,24 @@ impl Op {
     fn claim_some(rng: &mut Rng) -> Self {
         let (queue, owner, lease, batch) = (queue(rng), rng.u128(1..4), seconds(rng), rng.usize(1..6));
         Self::ClaimSome { queue, owner, lease, batch, topic: pick(rng, &TOPICS), only: rng.bool() }
+    }
+
+    fn rule(rng: &mut Rng) -> Self {
+        let scope = match rng.bool() {
+            true => Scope::Lane(pick(rng, &LANES).to_owned()),
+            false => Scope::Lanes(pick(rng, &TOPICS).to_owned()),
+        };
+        let rule = match rng.u8(0..8) {
+            0 => Ruling::Pause,
+            1..=2 => Ruling::Resume,
+            3 => Ruling::Limit(Limit::none()),
+            _ => {
+                let limit = Limit::none().at_once(rng.u32(1..4));
+                let policy = maybe(rng, |rng| pick(rng, &[OnDead::Block, OnDead::Skip, OnDead::Newest]));
+                Ruling::Limit(policy.map_or(limit, |policy| limit.on_dead(policy)))
+            }
+        };
+        Self::Rule { queue: queue(rng), scope, rule }
     }
 
     /// Whether it turns the clock back.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use postroom::clock::Timestamp;
 use postroom::message::{ContentHash, OwnerToken};
-use postroom::operator::{Filter, Lane, Operator, Record};
+use postroom::operator::{Filter, Lane, Operator, Record, Scope};
 use postroom::queue::{Claimed, Lease, Queue, Settle, State, Topics, WorkQueue};
 use postroom::store::Store;
 use postroom::{Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
 use uuid::Uuid;
 
-use super::draw::{Arrived, How, New, Op, Which};
+use super::draw::{Arrived, How, New, Op, Ruling, Which};
 
 /// A store, the leases it has given out, and its rows in the order they came: numbers may have gaps.
 pub(super) struct World {
@@ -76,6 +76,7 @@ impl World {
     async fn answer(&mut self, op: &Op) -> anyhow::Result<String> {
         Ok(match op {
             Op::Advance(_) | Op::Jump { .. } => String::new(),
+            Op::Rule { queue, scope, rule } => self.rule(*queue, scope, rule).await?,
             Op::Correct { queue } => format!("{:?}", self.verbs(*queue).correct_times().await?),
             Op::Enqueue(news) => {
                 let messages = news.iter().map(|new| self.outgoing(new)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -155,6 +156,16 @@ impl World {
             places.push(place.map(|place| (place.ahead, place.lane.messages, told(&place.lane))));
         }
         Ok(format!("{} {} {deepest:?} {blocked:?} {places:?}", lanes.lanes, lanes.blocked_lanes))
+    }
+
+    async fn rule(&self, queue: Queue, scope: &Scope, rule: &Ruling) -> anyhow::Result<String> {
+        let (verbs, ada) = (self.verbs(queue), Operator::new("ada")?);
+        match rule {
+            Ruling::Pause => drop(verbs.pause(scope.clone(), ada).await?),
+            Ruling::Resume => drop(verbs.resume(scope.clone(), ada).await?),
+            Ruling::Limit(limit) => verbs.limit(scope.clone(), *limit, ada).await?,
+        }
+        Ok(format!("{:?}", verbs.rules().await?))
     }
 
     async fn claim_some(

@@ -39,6 +39,53 @@ BEGIN
     END IF;
 END;
 
+-- Messages of a lane that have their turn and that nobody has claimed wait again, and a look decides anew. One that
+-- somebody else has locked is being claimed or changed.
+CREATE PROCEDURE IF NOT EXISTS {t}_lane_heads_back(IN p_lane VARBINARY(1020)) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_no, v_last, v_seq, v_at, v_expires_at, v_stood BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    each_head: LOOP
+        SELECT MIN(no) INTO v_no FROM {t}_lane WHERE lane = p_lane AND no > COALESCE(v_last, 0) AND place = 1;
+        IF v_no IS NULL THEN
+            LEAVE each_head;
+        END IF;
+        SET v_last = v_no, v_seq = NULL, v_stood = NULL;
+        SELECT seq INTO v_seq FROM {t}_lane
+        WHERE lane = p_lane AND no = v_no AND place = 1 FOR UPDATE SKIP LOCKED;
+        SELECT MAX(COALESCE(t.visible_at, m.visible_at)) INTO v_at
+        FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq WHERE m.seq = v_seq;
+        SELECT seq, expires_at INTO v_stood, v_expires_at FROM {t}_line
+        WHERE visible_at = v_at AND seq = v_seq FOR UPDATE SKIP LOCKED;
+        IF v_stood IS NOT NULL THEN
+            DELETE FROM {t}_line WHERE visible_at = v_at AND seq = v_seq;
+            UPDATE {t}_lane SET place = 0, at = v_at, expires_at = v_expires_at WHERE lane = p_lane AND no = v_no;
+        END IF;
+    END LOOP;
+    INSERT INTO {t}_lane_notes (lane) VALUES (p_lane);
+END;
+
+-- The same for each lane whose first message has that topic.
+CREATE PROCEDURE IF NOT EXISTS {t}_lanes_ruled(IN p_topic VARBINARY(1020)) SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_lane VARBINARY(1020);
+    DECLARE v_is_over BOOLEAN DEFAULT FALSE;
+    DECLARE v_lanes CURSOR FOR
+        SELECT w.lane FROM {t}_lane AS w STRAIGHT_JOIN {t} AS m ON m.seq = w.seq
+        WHERE CAST(m.topic AS BINARY) = p_topic
+          AND NOT EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no);
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = TRUE;
+    OPEN v_lanes;
+    each_lane: LOOP
+        FETCH v_lanes INTO v_lane;
+        IF v_is_over THEN
+            LEAVE each_lane;
+        END IF;
+        CALL {t}_lane_heads_back(v_lane);
+    END LOOP;
+    CLOSE v_lanes;
+END;
+
 -- Looks at lanes where something happened, and lets the first messages of each have their turn: as many as the lane's
 -- rule says. It takes up to p_limit arrivals, acks and notes each. Answers with how many it took, how many messages it
 -- put into the line, in how many lanes something was locked by others, whether there may be more to take, the earliest

@@ -162,6 +162,17 @@ BEGIN
             UPDATE {t}_lane SET place = 0, at = p_visible_at, expires_at = p_expires_at WHERE seq = p_seq;
             INSERT INTO {t}_lane_notes (lane) VALUES (v_lane);
             SET v_place = 0;
+        ELSEIF p_state = 0 AND p_was = 1 AND v_place = 1 AND (
+                EXISTS (SELECT 1 FROM {t}_lane AS w JOIN {t}_lane AS o ON o.lane = w.lane AND o.no < w.no
+                        WHERE w.seq = p_seq)
+                OR EXISTS (SELECT 1 FROM {t}_rules AS r STRAIGHT_JOIN {t} AS m ON m.seq = p_seq
+                           WHERE r.paused_at IS NOT NULL
+                             AND (r.kind = 'lane' AND r.name = v_lane
+                                  OR r.kind = 'lanes' AND r.name = CAST(m.topic AS BINARY)))) THEN
+            -- It comes back from work and is not the first of its lane, or the lane is paused.
+            UPDATE {t}_lane SET place = 0, at = p_visible_at, expires_at = p_expires_at WHERE seq = p_seq;
+            INSERT INTO {t}_lane_notes (lane) VALUES (v_lane);
+            SET v_place = 0;
         ELSEIF p_state = 1 AND v_place IN (0, 2, 3) THEN
             -- It is handled out of turn.
             UPDATE {t}_lane SET place = 1, expires_at = NULL WHERE seq = p_seq;
@@ -171,6 +182,10 @@ BEGIN
             UPDATE {t}_lane SET place = 2 WHERE seq = p_seq;
             -- Not INSERT … SELECT: that locks the numbers of notes.
             INSERT INTO {t}_lane_notes (lane, past) VALUES (v_lane, v_past);
+            IF EXISTS (SELECT 1 FROM {t}_rules WHERE kind IN ('lane', 'lanes') AND places > 1) THEN
+                -- Others may have their turn as well, and must not pass it if it blocks.
+                CALL {t}_lane_heads_back(v_lane);
+            END IF;
         -- One that is dead already may get another content. That changes nothing in its lane.
         ELSEIF v_laned AND p_state > 1 AND (p_state <> 3 OR p_was <> 3 OR p_claims <> p_claim_no) THEN
             CALL {t}_lane_leave(p_seq);

@@ -1,8 +1,10 @@
-//! The statement of lanes: the look that decides whose turn it is.
+//! The statements of lanes: the look that decides whose turn it is, and what follows when a rule changed.
 //!
 //! Nobody waits here for anybody but for the row of a rate. What a look sees may be old, so it locks what it is going
 //! to change and compares it with what it saw; a lane of which it cannot have everything keeps its notes, and is looked
 //! at again. `crates/postroom-conformance/tests/lanes_model.rs` has the protocol.
+
+use crate::sql::plans::RuledLanes;
 
 // `start`: nothing is before it in its lane. `upto`: the last that can have its turn; those that died do not count,
 // unless they block. If one died and only the newest is wanted, all are read.
@@ -42,7 +44,8 @@ pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
                             ORDER BY l.no DESC LIMIT 1), 0) END AS newest
          FROM bounded AS b
      ), seen AS MATERIALIZED (
-         SELECT s.*, l.at, l.no, l.seq, l.place, bool_or(l.place > 1) OVER in_lane AS is_death,
+         SELECT s.*, l.at, l.no, l.seq, l.place,
+             bool_or(l.place > 1) OVER (PARTITION BY s.lane ORDER BY l.no) AS is_behind_dead,
              count(*) FILTER (WHERE l.place = 1) OVER in_lane AS taken
          FROM superseded AS s CROSS JOIN LATERAL (
              SELECT x.ctid AS at, x.no, x.seq, x.place FROM {t}_lane AS x
@@ -54,7 +57,7 @@ pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
          SELECT * FROM (
              SELECT seen.*, CASE
                  WHEN on_dead = 0 AND place = 2 THEN 3
-                 WHEN on_dead = 0 AND is_death THEN NULL
+                 WHEN on_dead = 0 AND is_behind_dead THEN NULL
                  WHEN on_dead <> 0 AND place > 1 THEN -1
                  WHEN place = 0 AND no < newest THEN -1
                  WHEN place = 0 AND (newest IS NULL OR taken < places) THEN 1 END AS becomes
@@ -117,3 +120,11 @@ pub(super) const LOOK: &str = "WITH mine AS MATERIALIZED (
      )
      SELECT (SELECT count(*) FROM mine), (SELECT count(*) FROM timed), (SELECT count(*) FROM missed),
          ((SELECT count(*) FROM mine) >= ?2::bigint)::int::bigint, (SELECT min(visible_at) FROM timed)";
+
+/// Each lane is changed in one step, and its note is committed with it.
+pub(super) const RULED: RuledLanes = RuledLanes {
+    lane: "SELECT {t}_lane_heads_back(?1::text)",
+    topic: "SELECT {t}_lane_heads_back(first.lane) FROM {t}_lane AS first
+         WHERE NOT EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = first.lane AND o.no < first.no)
+           AND EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = first.seq AND m.topic = ?1 OFFSET 0)",
+};

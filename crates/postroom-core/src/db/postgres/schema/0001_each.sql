@@ -373,6 +373,26 @@ DROP TRIGGER IF EXISTS {n}_deleted ON {t};
 CREATE TRIGGER {n}_deleted AFTER DELETE ON {t} REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT
 EXECUTE FUNCTION {t}_deleted();
 
+-- Messages of a lane that have their turn and that nobody has claimed wait again, and a look decides anew.
+CREATE OR REPLACE FUNCTION {t}_lane_heads_back(its_lane text) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $back$
+BEGIN
+    WITH heads AS MATERIALIZED (
+        SELECT l.at FROM {t}_lane AS w
+            CROSS JOIN LATERAL (SELECT x.visible_at FROM {t} AS x WHERE x.seq = w.seq OFFSET 0) AS m
+            LEFT JOIN LATERAL (SELECT x.visible_at FROM {t}_trouble AS x WHERE x.seq = w.seq OFFSET 0) AS t ON true
+            CROSS JOIN LATERAL (
+                SELECT x.ctid AS at FROM {t}_line AS x
+                WHERE x.visible_at = coalesce(t.visible_at, m.visible_at) AND x.seq = w.seq
+                FOR UPDATE SKIP LOCKED) AS l
+        WHERE w.lane = its_lane AND w.place = 1
+    ), back AS (
+        DELETE FROM {t}_line WHERE ctid = ANY (ARRAY(SELECT at FROM heads)) RETURNING seq
+    ) UPDATE {t}_lane SET place = 0 WHERE seq IN (SELECT seq FROM back);
+    INSERT INTO {t}_lane_notes (lane) VALUES (its_lane);
+END
+$back$;
+
 -- A message moves: it leaves where it stands and is written where it goes. If it is no longer where it was found,
 -- nothing happens, and no row is counted.
 CREATE OR REPLACE FUNCTION {t}_moved() RETURNS trigger LANGUAGE plpgsql AS $moved$
@@ -437,11 +457,17 @@ BEGIN
     END IF;
     IF its_lane IS NOT NULL AND NOT stays THEN
         IF NEW.state < 2 THEN
-            -- One that died and was not passed goes on where it was. Its turn is decided by a look.
-            UPDATE {t}_lane SET expires_at = NEW.expires_at,
-                place = CASE WHEN NEW.state = 1 THEN 1 WHEN place > 1 THEN 0 ELSE place END
+            -- One that died and was not passed goes on where it was. Its turn is decided by a look. So is that of one
+            -- that comes back from work, if it is not the first of its lane, or if the lane is paused.
+            UPDATE {t}_lane AS w SET expires_at = NEW.expires_at,
+                place = CASE WHEN NEW.state = 1 THEN 1 WHEN w.place > 1 THEN 0
+                    WHEN OLD.state = 1 AND (
+                        EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no)
+                        OR EXISTS (SELECT 1 FROM {t}_rules AS r WHERE r.paused_at IS NOT NULL
+                                   AND (r.kind = 'lane' AND r.name = w.lane OR r.kind = 'lanes' AND r.name = OLD.topic)))
+                    THEN 0 ELSE w.place END
             WHERE seq = OLD.seq RETURNING place INTO lane_place;
-            IF NEW.state = 0 AND (OLD.state > 1 OR lane_place IS NULL) THEN
+            IF NEW.state = 0 AND (OLD.state > 1 OR lane_place IS NULL OR OLD.state = 1 AND lane_place = 0) THEN
                 -- One that has left its lane enters it again, as the last.
                 INSERT INTO {t}_lane_notes (seq, expires_at, lane)
                 VALUES (CASE WHEN lane_place IS NULL THEN OLD.seq END, NEW.expires_at, its_lane);
@@ -452,6 +478,10 @@ BEGIN
             WITH died AS (
                 UPDATE {t}_lane SET place = 2 WHERE seq = OLD.seq RETURNING lane, no, alone
             ) INSERT INTO {t}_lane_notes (past, lane) SELECT CASE WHEN alone THEN no END, lane FROM died;
+            IF EXISTS (SELECT 1 FROM {t}_rules WHERE kind IN ('lane', 'lanes') AND places > 1) THEN
+                -- Others may have their turn as well, and must not pass it if it blocks.
+                PERFORM {t}_lane_heads_back(its_lane);
+            END IF;
         -- One that is dead already may get another content. That changes nothing in its lane.
         ELSIF NEW.state <> 3 OR OLD.state <> 3 OR NEW.claim_no <> OLD.claim_no THEN
             WITH left_lane AS (

@@ -111,6 +111,7 @@ CREATE TABLE IF NOT EXISTS {t}_lane (
 CREATE UNIQUE INDEX IF NOT EXISTS {t}_lane_order ON {t}_lane (lane, no);
 CREATE INDEX IF NOT EXISTS {t}_lane_waiting ON {t}_lane (at) WHERE place = 0;
 CREATE INDEX IF NOT EXISTS {t}_lane_expiring ON {t}_lane (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {t}_lane_dead ON {t}_lane (lane, no) WHERE place = 3;
 
 -- What an operator set. kind: queue; topic or service, for its messages; lane; lanes, for those of a topic
 CREATE TABLE IF NOT EXISTS {t}_rules (
@@ -125,6 +126,16 @@ CREATE TABLE IF NOT EXISTS {t}_rules (
     paused_why TEXT,
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
+
+-- For a message that is the first one of its lane: how many of the lane have the turn at once, and what follows when one
+-- dies (on_dead). What is set for a lane wins over what is set for the topic. An UPDATE of this view looks at the lane.
+CREATE VIEW IF NOT EXISTS {t}_lane_head AS
+SELECT w.seq, w.lane,
+    CASE WHEN r.paused_at IS NULL AND g.paused_at IS NULL THEN coalesce(r.places, g.places, 1) ELSE 0 END AS places,
+    coalesce(r.on_dead, g.on_dead, 0) AS on_dead
+FROM {t}_lane AS w CROSS JOIN {t} AS m ON m.seq = w.seq
+    LEFT JOIN {t}_rules AS r ON r.kind = 'lane' AND r.name = w.lane
+    LEFT JOIN {t}_rules AS g ON g.kind = 'lanes' AND g.name = m.topic;
 
 -- When the next message of a place with a rate may start.
 CREATE TABLE IF NOT EXISTS {t}_rates (
@@ -234,12 +245,19 @@ SELECT l.seq, 0 FROM {t}_line AS l WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHER
 UNION ALL
 SELECT t.seq, 0 FROM {t}_trouble AS t WHERE NOT EXISTS (SELECT 1 FROM {t} AS m WHERE m.seq = t.seq)
 UNION ALL
--- A lane in which nobody has a turn, or more than one; a turn without a message that has it, and the reverse.
-SELECT w.seq, 0 FROM {t}_lane AS w
-WHERE w.place = 0 AND NOT EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no)
-UNION ALL
-SELECT w.seq, 2 FROM {t}_lane AS w
-WHERE w.place > 0 AND EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no AND o.place = 1)
+-- The first of a lane that waits, and should have its turn; one that stands in the line out of turn; a turn without a
+-- message that has it, and the reverse.
+SELECT seq, CASE WHEN place = 0 THEN 0 ELSE 2 END FROM (
+    SELECT w.seq, w.place,
+        NOT EXISTS (SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no AND o.place = 3)
+        AND (SELECT count(*) FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no) < (
+            SELECT r.places FROM {t}_lane_head AS r
+            WHERE r.seq = (SELECT o.seq FROM {t}_lane AS o WHERE o.lane = w.lane ORDER BY o.no LIMIT 1)) AS has_turn
+    FROM {t}_lane AS w
+    WHERE CASE WHEN w.place = 1 THEN EXISTS (SELECT 1 FROM {t}_line AS l WHERE l.seq = w.seq)
+               ELSE w.place = 0 AND NOT EXISTS (
+                   SELECT 1 FROM {t}_lane AS o WHERE o.lane = w.lane AND o.no < w.no AND o.place = 0) END)
+WHERE has_turn <> (place = 1)
 UNION ALL
 SELECT w.seq, 0 FROM {t}_lane AS w LEFT JOIN {t}_trouble AS t ON t.seq = w.seq
 WHERE w.place = 3 AND t.state IS NOT 3
@@ -262,28 +280,36 @@ BEGIN
     DELETE FROM {t}_lane WHERE seq BETWEEN NEW.from_seq AND NEW.to_seq;
 END;
 
--- A message leaves its lane, and the next one has its turn.
+-- A message leaves its lane, and the next one has its turn. If another topic is the first one now, its rule judges those
+-- that died.
 CREATE TRIGGER IF NOT EXISTS {t}_lane_left AFTER DELETE ON {t}_lane
 BEGIN
-    UPDATE {t}_lane SET place = 1
-    WHERE place = 0 AND seq = (SELECT seq FROM {t}_lane WHERE lane = OLD.lane ORDER BY no LIMIT 1);
+    UPDATE {t}_lane SET place = 3 WHERE lane = OLD.lane AND place = 3 AND {has_lane_rules};
+    UPDATE {t}_lane_head SET places = places
+    WHERE seq = (SELECT seq FROM {t}_lane WHERE lane = OLD.lane ORDER BY no LIMIT 1);
+END;
+
+-- A look at a lane. The first messages have the turn, none behind a dead one. If there are rules, some that stand in the
+-- line may no longer have it.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_looked INSTEAD OF UPDATE ON {t}_lane_head
+BEGIN
+    UPDATE {t}_lane SET place = 0
+    WHERE {has_lane_rules} AND lane = OLD.lane AND place = 1 AND EXISTS (SELECT 1 FROM {t}_line AS l WHERE l.seq = {t}_lane.seq)
+      AND no < coalesce((SELECT no FROM {t}_lane WHERE lane = OLD.lane AND place = 0 ORDER BY no LIMIT 1),
+                        9223372036854775807)
+      AND seq NOT IN ({first_of_lane});
+    UPDATE {t}_lane SET place = 1 WHERE place = 0 AND seq IN ({first_of_lane});
 END;
 
 -- A message comes back to its lane. Messages that no claim has looked at come before it, or it before them, so they
--- enter the lane as well. The first one has its turn.
+-- enter the lane as well. The first ones have their turn.
 CREATE TRIGGER IF NOT EXISTS {t}_lane_back AFTER INSERT ON {t}_lane WHEN NEW.place < 0
 BEGIN
-    INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
-    SELECT m.seq, m.lane, m.seq << 24, m.visible_at, m.expires_at, 0
-    FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
-      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq);
-    INSERT INTO {t}_trouble (seq, expires_at)
-    SELECT m.seq, m.expires_at
-    FROM {t} AS m WHERE m.lane = NEW.lane AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1) AND m.born = 0
-      AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS t WHERE t.seq = m.seq);
+    {enter_lane}
     UPDATE {t}_lane SET place = 0 WHERE seq = NEW.seq;
-    UPDATE {t}_lane SET place = 1
-    WHERE place = 0 AND seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);
+    UPDATE {t}_lane SET place = 3 WHERE lane = NEW.lane AND place = 3 AND {has_lane_rules};
+    UPDATE {t}_lane_head SET places = places
+    WHERE seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);
 END;
 
 -- A message has its turn, and stands in the line.
@@ -292,6 +318,58 @@ BEGIN
     INSERT INTO {t}_line (seq, place, visible_at, expires_at, crashes)
     SELECT m.seq, {place}, NEW.at, NEW.expires_at, coalesce(t.crashes, 0)
     FROM {t} AS m LEFT JOIN {t}_trouble AS t ON t.seq = m.seq WHERE m.seq = NEW.seq;
+END;
+
+-- A message no longer has its turn. This is apart from the next trigger, inside which that one does not run again.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_unlined BEFORE UPDATE OF place ON {t}_lane WHEN OLD.place = 1 AND NEW.place = 0
+BEGIN
+    DELETE FROM {t}_line WHERE seq = OLD.seq;
+END;
+
+-- A message waits, or has its turn again at once.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_waits AFTER UPDATE OF place ON {t}_lane WHEN OLD.place >= 0 AND NEW.place = 0
+BEGIN
+    UPDATE {t}_lane_head SET places = places
+    WHERE seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);
+END;
+
+-- A message died. If it blocks its lane, what stands behind it waits. Otherwise it leaves. If only the newest is to go
+-- on, the others that wait are dismissed; as long as the dead one is there, nobody has the turn.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_died AFTER UPDATE OF place ON {t}_lane WHEN NEW.place = 3
+BEGIN
+    {enter_lane}
+    INSERT INTO {t}_trouble (seq, state, at, expires_at, dismissed_by, dismissed_why)
+    SELECT w.seq, 7, (SELECT at FROM {t}_trouble WHERE seq = NEW.seq), w.expires_at, 'postroom', 'superseded in its lane'
+    FROM {t}_lane AS w
+    WHERE w.lane = NEW.lane AND w.place = 0 AND 2 = ({policy_of_lane})
+      AND w.no < (SELECT o.no FROM {t}_lane AS o WHERE o.lane = NEW.lane AND o.place = 0 ORDER BY o.no DESC LIMIT 1)
+    ON CONFLICT (seq) DO UPDATE SET state = excluded.state, at = excluded.at, dismissed_by = excluded.dismissed_by,
+        dismissed_why = excluded.dismissed_why;
+    DELETE FROM {t}_lane WHERE lane = NEW.lane AND place = 0 AND 2 = ({policy_of_lane})
+      AND no < (SELECT o.no FROM {t}_lane AS o WHERE o.lane = NEW.lane AND o.place = 0 ORDER BY o.no DESC LIMIT 1);
+    DELETE FROM {t}_lane WHERE seq = NEW.seq AND 0 < ({policy_of_lane});
+    UPDATE {t}_lane_head SET places = places
+    WHERE seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);
+END;
+
+-- The first message of a lane may have another topic now, with another rule.
+CREATE TRIGGER IF NOT EXISTS {t}_lane_renamed AFTER UPDATE OF topic ON {t} WHEN NEW.lane IS NOT NULL
+BEGIN
+    UPDATE {t}_lane SET place = 3 WHERE lane = NEW.lane AND place = 3 AND {has_lane_rules};
+    UPDATE {t}_lane_head SET places = places
+    WHERE seq = (SELECT seq FROM {t}_lane WHERE lane = NEW.lane ORDER BY no LIMIT 1);
+END;
+
+-- A rule of lanes changed. Messages that have their turn and that nobody has claimed step back; the dead are judged
+-- anew; and each of these lanes is looked at.
+CREATE TRIGGER IF NOT EXISTS {t}_lanes_ruled AFTER UPDATE ON {t}_rules WHEN NEW.kind IN ('lane', 'lanes')
+BEGIN
+    UPDATE {t}_lane SET place = 0
+    WHERE lane IN ({ruled_lanes}) AND place = 1 AND EXISTS (SELECT 1 FROM {t}_line AS l WHERE l.seq = {t}_lane.seq);
+    UPDATE {t}_lane SET place = 3 WHERE lane IN ({ruled_lanes}) AND place = 3;
+    UPDATE {t}_lane_head SET places = places
+    WHERE seq IN (SELECT (SELECT w.seq FROM {t}_lane AS w WHERE w.lane = ruled.lane ORDER BY w.no LIMIT 1)
+                  FROM ({ruled_lanes}) AS ruled);
 END;
 
 -- A message moves: it leaves where it stands and is written where it goes.
@@ -313,18 +391,16 @@ BEGIN
         next_attempt_at = excluded.next_attempt_at, last_attempt_at = excluded.last_attempt_at,
         expires_at = excluded.expires_at, last_error = excluded.last_error, dismissed_by = excluded.dismissed_by,
         dismissed_why = excluded.dismissed_why;
-    -- In a lane it keeps its place while it is retried, and when its last attempt failed. It leaves when it has ended
+    -- In a lane it keeps its number while it is retried, and when its last attempt failed. It leaves when it has ended
     -- otherwise, or if somebody takes it out of turn. If it comes back after that, it stands behind all others; if it
-    -- was not looked at, it keeps its number.
-    UPDATE {t}_lane SET place = CASE WHEN NEW.state = 3 THEN 3 WHEN place > 0 THEN 1 ELSE place END,
-        at = coalesce(NEW.visible_at, at), expires_at = NEW.expires_at
-    WHERE seq = OLD.seq AND NEW.state IN (0, 1, 3);
+    -- was not looked at, it keeps its number. Triggers on the lane decide who has the turn.
     DELETE FROM {t}_lane WHERE seq = OLD.seq AND (NEW.state NOT IN (0, 1, 3) OR NEW.state = 1 AND place = 0
         OR NEW.state = 3 AND (OLD.state NOT IN (1, 3) OR NEW.claim_no <> OLD.claim_no));
     INSERT INTO {t}_line (seq, place, visible_at, expires_at, crashes)
     SELECT seq, {place}, NEW.visible_at, NEW.expires_at, NEW.crashes FROM {t}
-    WHERE seq = OLD.seq AND NEW.state = 0
-      AND (lane IS NULL OR EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = OLD.seq AND w.place = 1));
+    WHERE seq = OLD.seq AND NEW.state = 0 AND lane IS NULL;
+    UPDATE {t}_lane SET place = NEW.state, at = coalesce(NEW.visible_at, at), expires_at = NEW.expires_at
+    WHERE seq = OLD.seq AND NEW.state IN (0, 1, 3);
     INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
     SELECT OLD.seq, OLD.lane, CASE WHEN OLD.state = 0 THEN OLD.seq << 24 ELSE 1 + max(
             (SELECT max(seq) FROM {t}) << 24, coalesce((SELECT max(no) FROM {t}_lane WHERE lane = OLD.lane), 0)) END,

@@ -62,6 +62,8 @@ async fn a_pause_is_told_with_who_and_why_and_how_to_end_it() {
     for (scope, advice) in [
         (Scope::topic("order.placed").unwrap(), "postroom resume --topic order.placed"),
         (Scope::destination("billing").unwrap(), "postroom resume --destination billing"),
+        (Scope::lane("order-7").unwrap(), "postroom resume --lane order-7"),
+        (Scope::lanes("order.placed").unwrap(), "postroom resume --lanes-of order.placed"),
         (Scope::Queue, "postroom resume --all --queue outbox"),
     ] {
         assert!(outbox.queue().pause(scope.clone(), ada()).await.unwrap());
