@@ -10,8 +10,9 @@ pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
     warn!(store = queue.store, queue = %queue.kind, %error, "leases could not be renewed");
 }
 
+/// Not a warning: it is asked again soon, and whoever claims or renews says that the database is away.
 pub(crate) fn stops_unknown(queue: Named<'_>, error: &Error) {
-    warn!(store = queue.store, queue = %queue.kind, %error, "cannot ask which messages are to stop; trying again");
+    debug!(store = queue.store, queue = %queue.kind, %error, "cannot ask which messages are to stop; trying again");
 }
 
 pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {

@@ -146,7 +146,10 @@ async fn a_story_tells_every_attempt_and_who_holds_it() {
     for part in ["Attempt 1", "no route", "Attempt 2", "still none", "billing", "order-7", "Leased until", "leased"] {
         assert!(html.contains(part), "no {part}: {html}");
     }
-    assert!(html.contains(&owner.to_string()) && !html.contains("data-act"), "a leased message cannot be retried");
+    assert!(
+        html.contains(&owner.to_string()) && !html.contains("data-act=\"revive"),
+        "a leased message cannot be retried"
+    );
     let missing = node.ask(Method::GET, "/admin/view/message?row=9", Some(&node.read), &Value::Null).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
     let id = queue.list(Filter::all()).await.unwrap()[0].message().unwrap().id();
