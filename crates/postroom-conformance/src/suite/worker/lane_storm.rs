@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::try_join_all;
-use postroom::operator::{Filter, Operator};
+use postroom::operator::{Filter, Limit, Operator, Scope};
 use postroom::queue::{Queue, State, Topics, WorkQueue};
 use postroom::store::Store;
 use postroom::{Inbox, Outbox};
@@ -41,8 +41,11 @@ const EACH: u64 = 20;
 const IDLE_ROUNDS: u32 = 30;
 
 async fn lanes_keep_their_order_whatever_happens<B: Testable>(stage: &Stage<B>) -> Verdict {
-    for queue in [Queue::Outbox, Queue::Inbox] {
-        let (messages, book) = (MESSAGES * u64::from(scale()), Arc::new(Book::new(stage.clock.clone())));
+    for (queue, places) in [(Queue::Outbox, 1), (Queue::Inbox, 3)] {
+        let limit = Limit::none().at_once(places);
+        stage.side(queue).verbs().limit(Scope::lanes("a")?, limit, Operator::new("ada")?).await?;
+        let (messages, places) = (MESSAGES * u64::from(scale()), usize::try_from(places)?);
+        let book = Arc::new(Book::new(stage.clock.clone(), places));
         let mut stores: Vec<Arc<dyn Store>> = Vec::new();
         for _ in 0..STORES {
             stores.push(Arc::new(B::open_again(&stage.store, &stage.place).await?));
@@ -76,6 +79,9 @@ async fn finish<B: Testable>(stage: &Stage<B>, queue: Queue, book: &Arc<Book>) -
     let (clock, random) = (stage.clock.clone(), fastrand::Rng::with_seed(0));
     let mut worker = Worker::new(Crew { queue, store: store.clone(), book: book.clone(), clock, random }, None);
     let verbs = verbs(&store, queue);
+    for rule in verbs.rules().await?.into_iter().filter(|rule| rule.paused.is_some()) {
+        verbs.resume(rule.scope, Operator::new("ada")?).await?;
+    }
     let (mut idle, mut last) = (0, u64::MAX);
     loop {
         stage.clock.advance(LEASE * 2);

@@ -62,6 +62,8 @@ pub(super) struct Book {
     moments: AtomicU64,
     closed: AtomicBool,
     clock: ManualClock,
+    /// How many messages of a lane may be in progress at once.
+    places: usize,
 }
 
 /// An attempt to end a message.
@@ -97,9 +99,9 @@ impl Ending<'_> {
 }
 
 impl Book {
-    pub(super) fn new(clock: ManualClock) -> Self {
+    pub(super) fn new(clock: ManualClock, places: usize) -> Self {
         let (moments, closed) = (AtomicU64::new(1), AtomicBool::new(false));
-        Self { pages: Mutex::default(), moments, closed, clock }
+        Self { pages: Mutex::default(), moments, closed, clock, places }
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -175,11 +177,14 @@ impl Book {
             _ => false,
         });
         pages.live.insert(lane.clone(), live);
-        let problem = |other| format!("{id} of {lane} was claimed before {other}, which has not ended");
-        pages.problems.extend(passed.into_iter().map(problem));
+        if passed.len() >= self.places {
+            let problem = format!("{id} of {lane} was claimed before {}, which has not ended", passed[0]);
+            pages.problems.push(problem);
+        }
         let held = pages.held.entry(lane.clone()).or_default();
         held.retain(|held| held.until > now && held.id != id);
-        let problem = held.first().map(|other| format!("{id} of {lane} was claimed while {} is in progress", other.id));
+        let problem = held.first().filter(|_| held.len() >= self.places);
+        let problem = problem.map(|other| format!("{id} of {lane} was claimed while {} is in progress", other.id));
         held.push(Held { id: id.to_owned(), until });
         pages.problems.extend(problem);
     }
@@ -229,8 +234,8 @@ mod tests {
     const UNTIL: Timestamp = Timestamp::from_micros(i64::MAX);
 
     /// A book with messages of one lane, each written after the one before it.
-    fn book(ids: &[&str]) -> Book {
-        let book = Book::new(ManualClock::new(START));
+    fn book(places: usize, ids: &[&str]) -> Book {
+        let book = Book::new(ManualClock::new(START), places);
         for id in ids {
             let written = Written { from: book.moment(), to: u64::MAX, at: 0 };
             book.writes((*id).into(), "lane".into(), written, None);
@@ -241,10 +246,10 @@ mod tests {
 
     #[test]
     fn a_message_that_overtakes_another_is_found() {
-        let wrong = book(&["a", "b"]);
+        let wrong = book(1, &["a", "b"]);
         wrong.claimed("b", UNTIL);
         assert!(wrong.problems()[0].contains("before a"), "{:?}", wrong.problems());
-        let right = book(&["a", "b"]);
+        let right = book(1, &["a", "b"]);
         right.claimed("a", UNTIL);
         right.lets_go("a", UNTIL);
         right.ends("a").settled(1);
@@ -255,7 +260,7 @@ mod tests {
 
     #[test]
     fn two_of_a_lane_at_once_are_found() {
-        let book = book(&["a"]);
+        let book = book(1, &["a"]);
         let written = Written { from: book.moment(), to: u64::MAX, at: 0 };
         book.writes("b".into(), "lane".into(), written, None);
         book.claimed("b", START.plus(Duration::from_secs(1)));
@@ -267,8 +272,18 @@ mod tests {
     }
 
     #[test]
+    fn more_than_there_are_places_for_are_found() {
+        let book = book(2, &["a", "b", "c"]);
+        book.claimed("a", UNTIL);
+        book.claimed("b", UNTIL);
+        assert_eq!(book.problems(), Vec::<String>::new());
+        book.claimed("c", UNTIL);
+        assert_eq!(book.problems().len(), 2, "it came before a, and with the others: {:?}", book.problems());
+    }
+
+    #[test]
     fn an_end_after_the_end_is_found() {
-        let book = book(&["a"]);
+        let book = book(1, &["a"]);
         book.claimed("a", UNTIL);
         let (first, second, third) = (book.ends("a"), book.ends("a"), book.ends("a"));
         first.settled(0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postroom::clock::{ManualClock, Timestamp};
 use postroom::message::OwnerToken;
-use postroom::operator::{Filter, Operator};
+use postroom::operator::{Filter, Operator, Scope};
 use postroom::queue::{Lease, Queue, Settle, State, Topics, WorkQueue};
 use postroom::store::Store;
 use postroom::{Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
@@ -61,6 +61,12 @@ impl Crew {
         let verbs = self.verbs();
         while !self.is_over().await? {
             rest(PAUSE * 5).await;
+            let lane = Scope::lane(format!("lane-{}", self.random.u64(0..10)))?;
+            if self.chance(20) {
+                verbs.pause(lane, Operator::new("ada")?).await?;
+            } else {
+                verbs.resume(lane, Operator::new("ada")?).await?;
+            }
             let _ = verbs.reap(50).await?;
             verbs.expire(50).await?;
             for record in verbs.list(Filter::all().state(State::Dead).limit(50)).await? {
