@@ -237,13 +237,12 @@ async fn a_paused_lane_waits_and_spends_no_attempt(h: &Harness) -> Verdict {
         let scope = Scope::lane("order-7")?;
         let (seqs, other) = (lane(side, "order-7", 2).await?, lane(side, "order-8", 1).await?);
         // Its first message stands in the line.
-        let [first, other] = these(side, [seqs[0], other[0]]).await?;
+        let [first, _] = these(side, [seqs[0], other[0]]).await?;
         side.release(first).await?;
         assert!(side.verbs().pause(scope.clone(), ada()?).await?);
         these(side, []).await?;
         h.advance(LEASE * 2);
         assert_eq!(side.verbs().reap(10).await?.total(), 1, "the other one");
-        drop(other);
         assert_eq!(side.state(seqs[0]).await?, State::Ready);
         let rule = side.verbs().rules().await?.remove(0);
         assert_eq!((&rule.scope, rule.paused.map(|pause| pause.by)), (&scope, Some("ada".to_owned())));
