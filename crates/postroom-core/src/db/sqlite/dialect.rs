@@ -67,9 +67,10 @@ pub(crate) const SQLITE: Dialect = Dialect {
         // In a lane that no claim has looked at.
         (
             "lane_places",
-            "(SELECT CASE WHEN count(paused_at) > 0 THEN 0
-                  ELSE coalesce(max(CASE kind WHEN 'lane' THEN places END), max(places), 1) END
-              FROM {t}_rules WHERE kind = 'lane' AND name = lane_of OR kind = 'lanes' AND name = topic)",
+            "CASE WHEN NOT {has_lane_rules} THEN 1 ELSE (
+                  SELECT CASE WHEN count(paused_at) > 0 THEN 0
+                      ELSE coalesce(max(CASE kind WHEN 'lane' THEN places END), max(places), 1) END
+                  FROM {t}_rules WHERE kind = 'lane' AND name = lane_of OR kind = 'lanes' AND name = topic) END",
         ),
         ("has_lane_rules", "EXISTS (SELECT 1 FROM {t}_rules WHERE kind IN ('lane', 'lanes'))"),
         // In triggers on lanes. Those of a lane that have the turn; the lane is that of the row of a look.

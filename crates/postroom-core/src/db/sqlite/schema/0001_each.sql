@@ -283,6 +283,7 @@ END;
 -- A message leaves its lane, and the next one has its turn. If another topic is the first one now, its rule judges those
 -- that died.
 CREATE TRIGGER IF NOT EXISTS {t}_lane_left AFTER DELETE ON {t}_lane
+WHEN EXISTS (SELECT 1 FROM {t}_lane WHERE lane = OLD.lane)
 BEGIN
     UPDATE {t}_lane SET place = 3 WHERE lane = OLD.lane AND place = 3 AND {has_lane_rules};
     UPDATE {t}_lane_head SET places = places
