@@ -259,7 +259,7 @@ impl Watching {
     /// Closes the file that has been quiet the longest. If a worker waits for it, its folder is watched instead. False
     /// if there is none to close.
     fn close_the_quietest(&mut self) -> bool {
-        let may_close = |file: &File| file.is_open() && matches!(file.mode, Mode::Watched | Mode::Dormant);
+        let may_close = |file: &File| file.is_open() && file.mode.is_quiet();
         let quiet = self.files.iter().filter(|(_, file)| may_close(file));
         let Some(id) = quiet.min_by_key(|(_, file)| file.quiet_since).map(|(id, _)| *id) else { return false };
         let Some(file) = self.files.get_mut(&id) else { return false };

@@ -15,6 +15,8 @@ use crate::support::error::Result;
 
 const PAUSE_FIRST: Duration = Duration::from_micros(100);
 const PAUSE_LAST: Duration = Duration::from_micros(25_600);
+/// A commit becomes visible after its fsync, without another event, and a busy disk takes its time.
+const SETTLING_LAST: Duration = Duration::from_secs(3);
 /// After a commit was noticed the file rests: longer each time, while one commit follows another.
 const REST_FIRST: Duration = Duration::from_micros(500);
 const REST_LAST: Duration = Duration::from_millis(10);
@@ -65,6 +67,20 @@ impl Mode {
 
     pub(super) fn is_watched(self) -> bool {
         matches!(self, Self::Watched | Self::Settling { .. })
+    }
+
+    /// The mode of a file that was watched again and has not changed since.
+    fn settling(now: Instant, pause: Duration) -> Self {
+        if pause <= SETTLING_LAST { Self::Settling { at: now + pause, pause } } else { Self::Watched }
+    }
+
+    /// Whether nothing is expected to happen to the file now.
+    pub(super) fn is_quiet(self) -> bool {
+        match self {
+            Self::Watched | Self::Dormant => true,
+            Self::Settling { pause, .. } => pause > PAUSE_LAST,
+            _ => false,
+        }
     }
 }
 
@@ -119,12 +135,7 @@ impl File {
             Mode::Watched => PAUSE_FIRST,
             Mode::Asking { pause, .. } if pause < PAUSE_LAST => (pause * 2).max(PAUSE_FIRST),
             Mode::Settling { pause, .. } => {
-                let pause = pause * 2;
-                return Ok(match self.has_changed()? {
-                    true => self.rang(now),
-                    false if pause <= PAUSE_LAST => Mode::Settling { at: now + pause, pause },
-                    false => Mode::Watched,
-                });
+                return Ok(if self.has_changed()? { self.rang(now) } else { Mode::settling(now, pause * 2) });
             }
             // The watch comes first and then the query, so that a commit in between is seen either way.
             Mode::Dormant | Mode::Asking { .. } | Mode::Resting { .. } => {
@@ -133,8 +144,8 @@ impl File {
                     tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
                 }
                 // It is unknown what was committed before the first query.
-                let settling = Mode::Settling { at: now + PAUSE_FIRST, pause: PAUSE_FIRST };
-                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { settling });
+                let is_news = self.has_changed()? || is_new;
+                return Ok(if is_news { self.rang(now) } else { Mode::settling(now, PAUSE_FIRST) });
             }
         };
         if self.has_changed()? {
@@ -172,4 +183,21 @@ impl File {
 /// A number that changes whenever another connection has committed.
 fn data_version(conn: &Connection) -> Result<i64> {
     Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_whose_fsync_takes_seconds_is_not_missed() {
+        let start = monotonic();
+        let (mut mode, mut waited, mut queries) = (Mode::settling(start, PAUSE_FIRST), Duration::ZERO, 0);
+        while let Mode::Settling { at, pause } = mode {
+            (waited, queries) = (at - start, queries + 1);
+            mode = Mode::settling(at, pause * 2);
+        }
+        assert!(matches!(mode, Mode::Watched));
+        assert!(waited > Duration::from_secs(2) && queries < 20, "{queries} queries in {waited:?}");
+    }
 }
