@@ -5,6 +5,9 @@
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 
+/// It keeps no lanes, and is not asked about them.
+const NO_LANES: &str = "SELECT 1 WHERE 1 = 0";
+
 pub(super) const QUESTIONS: QuestionSql = QuestionSql {
     // These queries, and the one for delivered messages, must find every row, so they wait for other transactions.
     keys: "SELECT source, message_id FROM {t} WHERE message_id = ?1 OR source + N'/' + message_id = ?1 ORDER BY seq",
@@ -48,6 +51,10 @@ pub(super) const QUESTIONS: QuestionSql = QuestionSql {
     delivered_up_to: "SELECT MAX(page.seq) FROM (
              SELECT TOP (?4) seq FROM {f} WHERE state = 2 AND processed_at >= ?1 AND {party} = ?2 AND seq > ?3
              ORDER BY seq) AS page",
-    // It keeps no lanes, and is not asked about them.
+    lanes_at_ends: NO_LANES,
+    lanes_of_dead: NO_LANES,
+    lane_depth: NO_LANES,
+    lane_row: NO_LANES,
+    lane_ahead: NO_LANES,
     ..shared::QUESTIONS
 };
