@@ -14,7 +14,7 @@ use crate::support::error::{Error, Result};
 /// assert_eq!(Scope::topic("order.paid")?.to_string(), "the topic order.paid");
 /// assert_eq!(Scope::destination("billing")?.to_string(), "billing");
 /// assert_eq!(Scope::lane("order-7")?.to_string(), "the lane order-7");
-/// assert_eq!(Scope::lanes("invoice.print")?.to_string(), "the lanes of invoice.print");
+/// assert_eq!(Scope::lanes("invoice.print")?.to_string(), "each lane of invoice.print");
 /// assert_eq!(Scope::Queue.to_string(), "the whole queue");
 /// # Ok::<(), postroom::Error>(())
 /// ```
@@ -132,7 +132,7 @@ impl fmt::Display for Scope {
             Self::Queue => f.write_str("the whole queue"),
             Self::Place(place) => place.fmt(f),
             Self::Lane(name) => write!(f, "the lane {name}"),
-            Self::Lanes(topic) => write!(f, "the lanes of {topic}"),
+            Self::Lanes(topic) => write!(f, "each lane of {topic}"),
         }
     }
 }
