@@ -48,7 +48,13 @@ pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u
             "--skip-sync-frm",
             "--skip-log-bin",
         ],
-        Mode::Durable => &["--max-connections=200", "--innodb-flush-log-at-trx-commit=1"],
+        // As much memory as anybody would give it. Its default is 128 MiB.
+        Mode::Durable => &[
+            "--max-connections=200",
+            "--innodb-flush-log-at-trx-commit=1",
+            "--innodb-buffer-pool-size=1G",
+            "--innodb-log-file-size=512M",
+        ],
     };
     words.extend(settings.iter().map(|&setting| setting.to_owned()));
     words

@@ -84,6 +84,16 @@ impl Bed for MySql {
 pub(crate) struct Raw(MySqlConnection);
 
 impl Raw {
+    async fn claim_once(&mut self, batch: i64) -> anyhow::Result<Vec<(i64, String)>> {
+        sqlx::raw_sql("START TRANSACTION").execute(&mut self.0).await?;
+        let claimed = sqlx::query_as(CLAIM).bind(batch).fetch_all(&mut self.0).await?;
+        if !claimed.is_empty() {
+            self.list(TAKE, &claimed).await?;
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut self.0).await?;
+        Ok(claimed)
+    }
+
     /// Returns the statement with this many values in its list.
     async fn list(&mut self, text: &str, rows: &[(i64, String)]) -> anyhow::Result<()> {
         let mut query = QueryBuilder::new(text);
@@ -94,6 +104,12 @@ impl Raw {
         query.push(")").build().execute(&mut self.0).await?;
         Ok(())
     }
+}
+
+/// Four workers that update the same index meet now and then. The server rolls one of them back.
+fn is_deadlock(error: &anyhow::Error) -> bool {
+    let database = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    database.and_then(|error| error.code()).as_deref() == Some("40001")
 }
 
 impl super::Raw for Raw {
@@ -146,17 +162,21 @@ impl super::Raw for Raw {
     }
 
     async fn claim(&mut self, batch: i64) -> anyhow::Result<Vec<(i64, String)>> {
-        sqlx::raw_sql("START TRANSACTION").execute(&mut self.0).await?;
-        let claimed = sqlx::query_as(CLAIM).bind(batch).fetch_all(&mut self.0).await?;
-        if !claimed.is_empty() {
-            self.list(TAKE, &claimed).await?;
+        loop {
+            match self.claim_once(batch).await {
+                Err(error) if is_deadlock(&error) => {}
+                claimed => return claimed,
+            }
         }
-        sqlx::raw_sql("COMMIT").execute(&mut self.0).await?;
-        Ok(claimed)
     }
 
     async fn ack(&mut self, rows: &[(i64, String)]) -> anyhow::Result<()> {
-        self.list(ACK, rows).await
+        loop {
+            match self.list(ACK, rows).await {
+                Err(error) if is_deadlock(&error) => {}
+                acked => return acked,
+            }
+        }
     }
 
     async fn hold_snapshot(&mut self) -> anyhow::Result<()> {

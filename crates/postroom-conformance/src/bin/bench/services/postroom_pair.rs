@@ -1,16 +1,19 @@
 //! Postroom from service to service: the outbox of one, the receiver of the other.
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use anyhow::{Context, Result};
 use postroom::services::{
     Courier, Key, ListenOptions, Listener, Neighbours, Receiver, Secret, Service, Services, Source,
 };
 use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions};
-use postroom::worker::Transport;
-use postroom::{Handlers, NewMessage, Outbox, Worker, WorkerOptions};
-use tokio::sync::oneshot;
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
+use tokio::sync::Notify;
 
 use super::{IN_FLIGHT, Other};
 use crate::measure;
@@ -84,30 +87,47 @@ pub(super) async fn in_process(dir: &Path, messages: usize) -> Result<f64> {
     drain(dir.path(), courier, messages).await
 }
 
-/// Sends what is in the outbox, and says how fast.
+/// Counts the messages that were sent, and rings when it was the last one.
+#[derive(Clone)]
+struct Counted {
+    courier: Courier,
+    left: Arc<AtomicUsize>,
+    all_sent: Arc<Notify>,
+}
+
+impl Transport for Counted {
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+        Box::pin(async move {
+            let delivery = self.courier.send(message).await;
+            if matches!(delivery, Delivery::Accepted { .. }) && self.left.fetch_sub(1, SeqCst) == 1 {
+                self.all_sent.notify_one();
+            }
+            delivery
+        })
+    }
+}
+
+/// Sends what is in the outbox, and says how fast. The time ends when the last one is acknowledged.
 async fn drain(dir: &Path, courier: Courier, messages: usize) -> Result<f64> {
     let store = SqliteOptions::new(dir.join("wire-sender.db")).deploy_schema(true).open().await?;
     let outbox = Outbox::new(store.clone());
     let payload = serde_json::to_string(&crate::payload())?;
+    let messages = messages / 1000 * 1000;
     for _ in 0..messages / 1000 {
         let batch = (0..1000).map(|_| NewMessage::new("bench", &payload).to("ledger"));
         outbox.enqueue_many(batch).await?;
     }
     let options = WorkerOptions::default().concurrency(IN_FLIGHT).batch(IN_FLIGHT);
-    let worker = Worker::<Sqlite>::outbox(store.clone(), Handlers::new()).transport(courier).options(options);
-    let (stop, stopped) = oneshot::channel::<()>();
-    measure::rate(messages / 1000 * 1000, async {
-        let worker = crate::spawn(worker.run(async { stopped.await.unwrap_or_default() }));
-        while pending(&outbox).await? > 0 {
-            tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await.ok();
-        }
-        drop(stop);
+    let (left, all_sent) = (Arc::new(AtomicUsize::new(messages)), Arc::new(Notify::new()));
+    let transport = Counted { courier, left, all_sent: all_sent.clone() };
+    let worker = Worker::<Sqlite>::outbox(store.clone(), Handlers::new()).transport(transport).options(options);
+    let rate = measure::rate(messages, async {
+        // It ends when what it has in progress is acknowledged.
+        let worker = crate::spawn(worker.run(async move { all_sent.notified().await }));
         Ok(worker.await??)
-    })
-    .await
-}
-
-async fn pending(outbox: &Outbox) -> Result<u64> {
+    });
+    let rate = rate.await?;
     let stats = outbox.queue().stats().await?;
-    Ok(stats.ready + stats.leased)
+    anyhow::ensure!(stats.done == messages as u64, "{} of {messages} are done", stats.done);
+    Ok(rate)
 }
