@@ -4,6 +4,7 @@
 
 mod book;
 mod crew;
+mod guards;
 mod straggler;
 
 use std::sync::Arc;
@@ -23,9 +24,11 @@ use crate::suite::seed;
 use crate::wait::scale;
 use book::Book;
 use crew::{Crew, Producer, Worker};
+use guards::{Guard, Guarded};
 
 cases! { lane_storm:
     worker lanes_keep_their_order_whatever_happens [];
+    spoken without_one_of_its_guards_the_storm_finds_what_goes_wrong [];
 }
 
 const WORKERS: u64 = 8;
@@ -41,6 +44,24 @@ const EACH: u64 = 20;
 const IDLE_ROUNDS: u32 = 30;
 
 async fn lanes_keep_their_order_whatever_happens<B: Testable>(stage: &Stage<B>) -> Verdict {
+    storm(stage).await
+}
+
+/// Otherwise the storm would prove nothing.
+async fn without_one_of_its_guards_the_storm_finds_what_goes_wrong<B: Guarded>(stage: &Stage<B>) -> Verdict {
+    let Guard { what, taken_away, found } = B::GUARD;
+    let open = stage.another("unguarded").await?;
+    for sql in taken_away {
+        B::say(&open.place, sql).await?;
+    }
+    let verdict = storm(&open).await;
+    open.close().await;
+    let why = verdict.err().with_context(|| format!("{what}: nothing was found"))?;
+    anyhow::ensure!(format!("{why:#}").contains(found), "{what}: {why:#}");
+    Ok(())
+}
+
+async fn storm<B: Testable>(stage: &Stage<B>) -> Verdict {
     for (queue, places) in [(Queue::Outbox, 1), (Queue::Inbox, 3)] {
         let limit = Limit::none().at_once(places);
         stage.side(queue).verbs().limit(Scope::lanes("a")?, limit, Operator::new("ada")?).await?;

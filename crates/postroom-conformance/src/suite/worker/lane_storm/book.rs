@@ -3,9 +3,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use postroom::clock::{ManualClock, Timestamp};
 use postroom::operator::Record;
+
+/// The machine's own time: what stands still stands still by any clock.
+#[allow(clippy::disallowed_methods, reason = "the clock of the case jumps")]
+fn now() -> Instant {
+    Instant::now()
+}
 
 /// The transaction that wrote a message, as seen from outside: it committed between these two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +68,8 @@ pub(super) struct Book {
     pages: Mutex<Pages>,
     moments: AtomicU64,
     closed: AtomicBool,
+    /// When a message ended last.
+    moved_at: Mutex<Instant>,
     clock: ManualClock,
     /// How many messages of a lane may be in progress at once.
     places: usize,
@@ -90,6 +99,7 @@ impl Ending<'_> {
                 return;
             }
             entry.is_done = true;
+            *self.book.moved_at.lock().unwrap_or_else(PoisonError::into_inner) = now();
             let lane = entry.lane.clone();
             if let Some(live) = pages.live.get_mut(&lane) {
                 live.retain(|id| *id != self.id);
@@ -101,7 +111,7 @@ impl Ending<'_> {
 impl Book {
     pub(super) fn new(clock: ManualClock, places: usize) -> Self {
         let (moments, closed) = (AtomicU64::new(1), AtomicBool::new(false));
-        Self { pages: Mutex::default(), moments, closed, clock, places }
+        Self { pages: Mutex::default(), moments, closed, moved_at: Mutex::new(now()), clock, places }
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -120,6 +130,11 @@ impl Book {
 
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    /// How long ago a message ended.
+    pub(super) fn stands_still_for(&self) -> Duration {
+        self.moved_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// How many messages are open.

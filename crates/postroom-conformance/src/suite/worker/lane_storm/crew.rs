@@ -18,6 +18,8 @@ use crate::harness::LEASE;
 /// More messages than these do not wait at once: a book of them is read at each claim.
 const WAITING_MAX: usize = 2000;
 const TTL: Duration = Duration::from_secs(90);
+/// If nothing ends for so long, nothing ever will.
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// What everybody has.
 pub(super) struct Crew {
@@ -61,6 +63,12 @@ impl Crew {
         let verbs = self.verbs();
         while !self.is_over().await? {
             rest(PAUSE * 5).await;
+            let still = self.book.stands_still_for();
+            anyhow::ensure!(
+                still < PATIENCE,
+                "{} messages are left behind: nothing ended for {still:?}",
+                self.book.open()
+            );
             let lane = Scope::lane(format!("lane-{}", self.random.u64(0..10)))?;
             if self.chance(20) {
                 verbs.pause(lane, Operator::new("ada")?).await?;
