@@ -39,9 +39,10 @@ pub struct Case {
 
 /// The cases of one file, one line each: where it runs, what it promises, what that proves.
 ///
-/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server,
-/// and `started` one that it can start itself; `sqlite`, `postgres`, `mariadb`, `mssql` and `memory` are about one
-/// backend alone, `pooler` about PostgreSQL behind one.
+/// `both` takes a harness, and so does `keyed`, for databases with unique keys; `spoken` is about their SQL; `worker`
+/// is generic over the backend, `durable` needs a disk, `server` a database server, and `started` one that it can start
+/// itself; `sqlite`, `postgres`, `mariadb`, `mssql` and `memory` are about one backend alone, `pooler` about PostgreSQL
+/// behind one.
 macro_rules! cases {
     ($area:ident: $($kind:ident $case:ident [$($id:literal),* $(,)?];)*) => {
         pub(super) const CASES: &[$crate::case::Case] = &[$($crate::case::Case {
@@ -57,6 +58,21 @@ macro_rules! cases {
             ("postgres", $crate::case::cases!(@plain $crate::backends::Postgres, $case)),
             ("mariadb", $crate::case::cases!(@plain $crate::backends::MySql, $case)),
             ("mssql", $crate::case::cases!(@plain $crate::backends::Mssql, $case)),
+        ]
+    };
+    (@keyed $case:ident) => {
+        &[
+            ("memory", $crate::case::cases!(@plain $crate::backends::Memory, $case)),
+            ("sqlite", $crate::case::cases!(@plain $crate::backends::Sqlite, $case)),
+            ("postgres", $crate::case::cases!(@plain $crate::backends::Postgres, $case)),
+            ("mariadb", $crate::case::cases!(@plain $crate::backends::MySql, $case)),
+        ]
+    };
+    (@spoken $case:ident) => {
+        &[
+            ("sqlite", $crate::case::cases!(@staged $crate::backends::Sqlite, $case::<$crate::backends::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged $crate::backends::Postgres, $case::<$crate::backends::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged $crate::backends::MySql, $case::<$crate::backends::MySql>)),
         ]
     };
     (@worker $case:ident) => {

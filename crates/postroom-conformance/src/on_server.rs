@@ -29,6 +29,8 @@ pub trait OnServer: Testable {
     const PLACES: &'static [&'static str];
     /// Whether later arrivals of a message are noted in a table of their own.
     const HAS_SEEN: bool = true;
+    /// Whether there are unique keys.
+    const HAS_KEYS: bool = true;
     /// Where messages that wait and those that are done are found by time: what follows the name of the table, and the
     /// columns of the index.
     const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("done", "(at)")];
@@ -204,6 +206,7 @@ impl OnServer for Mssql {
     const PLACES: &'static [&'static str] =
         &["answer", "lane", "lane_notes", "rates", "rules", "line", "taken", "trouble"];
     const HAS_SEEN: bool = false;
+    const HAS_KEYS: bool = false;
     const BY_TIME: [(&'static str, &'static str); 2] = [("line", "(visible_at, seq)"), ("taken", "(done_at, seq)")];
 
     async fn open_url(url: &str, deploy: bool) -> postroom::Result<MssqlStore> {

@@ -65,7 +65,7 @@ pub use mailbox::transaction::{Begin, Commit, OutboxTx};
 pub use mailbox::work_queue::WorkQueue;
 pub use message::{
     Command, ContentHash, Event, Headers, InboxKey, Incoming, IntoMessage, Kind, Message, MessageId, NewMessage,
-    Origin, Outgoing, OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
+    Origin, Outgoing, OwnerToken, Payload, PushCall, Replies, Signal, Unique, WorkItemId, hash_bytes, hash_value,
 };
 pub use queue::retry::{RetryPolicies, RetryPolicy};
 pub use queue::{

@@ -12,6 +12,7 @@ mod new;
 mod outgoing;
 mod payload;
 mod stored;
+mod unique;
 
 pub use answer::{ANSWER_TO, IN_REPLY_TO, answer_to};
 pub use check::{NAME_CHARS_MAX, RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
@@ -26,6 +27,8 @@ pub use new::{EXPIRES_AT, LANE, SERVICE_TTL};
 pub use outgoing::Outgoing;
 pub use payload::{Command, Event, Payload, PushCall, Replies, Signal};
 pub use stored::{Message, Origin};
+pub use unique::Unique;
+pub(crate) use unique::{Clash, HasIt};
 
 use std::collections::BTreeMap;
 use std::fmt;

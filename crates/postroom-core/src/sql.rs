@@ -12,6 +12,7 @@ pub(crate) mod shared;
 pub(crate) mod steps;
 pub(crate) mod stops;
 pub(crate) mod text;
+pub(crate) mod unique;
 
 pub use names::TableNames;
 pub use steps::Migration;
@@ -122,6 +123,20 @@ pub struct Statement {
     pub(crate) values: Vec<Value>,
     pub(crate) expects: Expects,
     pub(crate) otherwise: Option<Box<Statement>>,
+    pub(crate) unique: Option<Box<UniqueKey>>,
+}
+
+/// What a message with a unique key needs besides its insert.
+#[derive(Clone, Debug)]
+pub(crate) struct UniqueKey {
+    /// Takes the key, before the insert.
+    pub(crate) take: Statement,
+    /// Returns the id of the message that has the key.
+    pub(crate) holder: Statement,
+    /// Returns the id of the message that this one took the place of.
+    pub(crate) replaced: Option<Statement>,
+    /// Whether it is an error if another message has the key.
+    pub(crate) refuses: bool,
 }
 
 /// What the number of changed rows means for a statement.
@@ -140,7 +155,7 @@ pub(crate) enum Expects {
 
 impl Statement {
     pub(crate) fn new(sql: Arc<str>, values: Vec<Value>) -> Self {
-        Self { sql, values, expects: Expects::Anything, otherwise: None }
+        Self { sql, values, expects: Expects::Anything, otherwise: None, unique: None }
     }
 
     pub(crate) fn expecting(mut self, expects: Expects) -> Self {
@@ -152,6 +167,12 @@ impl Statement {
     /// everything (MySQL's accept).
     pub fn otherwise(&self) -> Option<&Self> {
         self.otherwise.as_deref()
+    }
+
+    /// Returns the statement to run before this one, if the message has a [unique key](crate::Unique). If it finds a
+    /// duplicate, another message has the key, and this statement must not be run.
+    pub fn first(&self) -> Option<&Self> {
+        self.unique.as_ref().map(|unique| &unique.take)
     }
 
     /// Returns the text, with the database's own placeholders.
@@ -237,6 +258,12 @@ pub trait BlockingTx {
     /// Runs the statement and returns its result.
     fn run(&self, statement: &Statement) -> Result<Done>;
 
+    /// Runs a query and returns the id in the first column of its first row. It is needed for messages with a
+    /// [unique key](crate::Unique) only.
+    fn read_id(&self, statement: &Statement) -> Result<Option<Uuid>> {
+        Err(cannot_read(statement))
+    }
+
     /// Refuses a connection whose commits can be lost in a power cut.
     fn check_durable(&self) -> Result<()>;
 }
@@ -262,10 +289,20 @@ pub trait Tx: Send {
     /// Runs the statement and returns its result.
     fn run(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
 
+    /// Runs a query and returns the id in the first column of its first row. It is needed for messages with a
+    /// [unique key](crate::Unique) only.
+    fn read_id(&mut self, statement: &Statement) -> impl Future<Output = Result<Option<Uuid>>> + Send {
+        std::future::ready(Err(cannot_read(statement)))
+    }
+
     /// Refuses a connection whose commits can be lost in a power cut.
     fn check_durable(&mut self) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
+}
+
+fn cannot_read(_: &Statement) -> Error {
+    Error::new(ErrorKind::Unsupported, "a unique key needs a driver that can read an id, and this one cannot")
 }
 
 /// One row of a result, read by position.

@@ -23,6 +23,7 @@ pub(crate) mod revival;
 pub(crate) mod sql;
 pub(crate) mod stored;
 pub(crate) mod times;
+pub(crate) mod unique;
 pub(crate) mod wake;
 
 pub use admission::Admission;
@@ -44,6 +45,7 @@ pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;
 pub use stored::{Arrival, Stored};
 pub use times::Times;
+pub(crate) use wake::News;
 pub use wake::{Wake, WakeListener};
 
 use std::fmt;
@@ -52,7 +54,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::support::clock::Clock;
@@ -170,6 +172,14 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     /// Returns the messages in progress that are to stop.
     fn stops(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Stop>>>;
+
+    #[doc(hidden)]
+    /// Returns the message that has a unique key, or had it last.
+    fn holder(&self, key: String) -> BoxFuture<'_, Result<Option<WorkItemId>>>;
+
+    #[doc(hidden)]
+    /// Forgets up to `limit` unique keys that no message has any more. Returns how many it looked at.
+    fn sweep_keys(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     #[doc(hidden)]
     /// Forgets about those that have ended.

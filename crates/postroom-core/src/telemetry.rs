@@ -322,8 +322,13 @@ pub(crate) fn handled(
     meters: &Meters,
     took: Duration,
 ) {
+    meters.ended(message, took, outcome.is_done());
+    ended(store, queue, message, outcome, meters, took);
+}
+
+/// Logs how a message was handled, and counts what failed.
+pub(crate) fn ended(store: &str, queue: Queue, message: &Message, outcome: &Outcome, meters: &Meters, took: Duration) {
     let ms = took.as_secs_f64() * 1000.0;
-    meters.ended(message, took, matches!(outcome, Outcome::Settled | Outcome::Done { .. }));
     let (topic, attempt) = (&message.topic, message.attempts + 1);
     match outcome {
         Outcome::Settled | Outcome::Done { .. } => {

@@ -207,7 +207,9 @@ fn router(desk: Desk) -> Router {
     let operating = Router::new()
         .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
         .route("/_rf/outbox/{message_id}/cancel", post(diagnostics::cancel))
-        .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss));
+        .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss))
+        .route("/_rf/outbox/cancel", post(diagnostics::cancel_in_outbox))
+        .route("/_rf/inbox/cancel", post(diagnostics::cancel_in_inbox));
     let enqueueing = Router::new()
         .route("/v1/messages", post(messages::enqueue))
         .route("/v1/messages/batch", post(messages::enqueue_batch));

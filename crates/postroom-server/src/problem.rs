@@ -123,6 +123,7 @@ fn specific(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "the same command with --help, which lists the allowed values",
+        ErrorKind::Duplicate => "--if-taken keep or replace, or `postroom show ID` for the message that has the key",
         ErrorKind::Schema => {
             "`postroom migrate`, which creates or updates the tables and changes nothing else; if they are newer than \
              this program, upgrade the program"

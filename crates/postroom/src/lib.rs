@@ -75,7 +75,7 @@ pub mod message {
 
     #[doc(inline)]
     pub use postroom_core::{
-        ContentHash, Headers, IntoMessage, Kind, Origin, Outgoing, OwnerToken, PushCall, Replies, WorkItemId,
+        ContentHash, Headers, IntoMessage, Kind, Origin, Outgoing, OwnerToken, PushCall, Replies, Unique, WorkItemId,
         hash_bytes, hash_value,
     };
 }

@@ -15,6 +15,7 @@ mod grants;
 mod group;
 mod in_doubt;
 mod isolation;
+mod keys_elsewhere;
 mod large;
 mod locked;
 mod migrate;
@@ -58,6 +59,7 @@ fn on_servers() -> Vec<Case> {
         trips::CASES,
         moves::CASES,
         open_elsewhere::CASES,
+        keys_elsewhere::CASES,
         upkeep::CASES,
         procedures::CASES,
         sessions::CASES,

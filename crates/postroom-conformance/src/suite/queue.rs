@@ -27,6 +27,8 @@ mod retention;
 mod revive;
 mod rules;
 mod take_back;
+mod unique;
+mod unique_crowd;
 mod values;
 
 use crate::case::Case;
@@ -35,6 +37,8 @@ use crate::case::Case;
 pub(super) fn cases() -> Vec<Case> {
     [
         enqueue::CASES,
+        unique::CASES,
+        unique_crowd::CASES,
         limits::CASES,
         lanes::CASES,
         lane_rules::CASES,

@@ -140,6 +140,11 @@ pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
 
     /// Notifies the other processes, soon and not too often.
     fn tell(&self, queue: crate::queue::Queue, pool: &std::sync::Arc<Pool<E>>);
+
+    /// Returns what a lone message of the outbox can tell the other processes with its own commit.
+    fn news(&self) -> Option<crate::store::News> {
+        None
+    }
 }
 
 /// Sends no notifications: other processes poll.

@@ -1,6 +1,7 @@
 //! The part that is the same for every database behind sqlx 0.9.
 
 use sqlx::{Connection, Database, Pool, SqlSafeStr, SqlStr, Transaction};
+use uuid::Uuid;
 
 use crate::mailbox::transaction::{Begin, Commit};
 use crate::sql::{Done, Row, Statement, Tx};
@@ -10,6 +11,10 @@ use crate::support::error::{Error, ErrorKind, Result};
 impl<DB: Database<Connection: Tx>> Tx for Transaction<'_, DB> {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
         DB::Connection::run(self, statement).await
+    }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        DB::Connection::read_id(self, statement).await
     }
 
     async fn check_durable(&mut self) -> Result<()> {

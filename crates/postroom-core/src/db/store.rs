@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::db::server::{Engine, ServerStore};
 #[cfg(feature = "sqlite")]
 use crate::db::sqlite::SqliteStore;
-use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Questions, Tally};
@@ -73,7 +73,7 @@ macro_rules! sql_store {
             }
 
             fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {
-                Ok(self.0.verbs.insert(message, self.0.clock.now()))
+                self.0.verbs.insert(message, self.0.clock.now())
             }
 
             fn accept_statement(&self, incoming: &Incoming) -> Result<Statement> {
@@ -140,6 +140,8 @@ macro_rules! sql_store {
                     verbs.cancel_lane(session, *queue, step, deed.as_ref(), now)
                 }
                 ask fn stops(queue: Queue) -> Vec<Stop> { verbs.stops(session, *queue) }
+                write fn sweep_keys(limit: usize) -> u64 { verbs.sweep_keys(session, *limit, now) }
+                ask fn holder(key: String) -> Option<WorkItemId> { verbs.last_holder(session, key) }
                 write fn sweep_stops(queue: Queue) -> () { verbs.sweep_stops(session, *queue) }
                 ask fn audit(queue: Queue, limit: usize) -> Vec<Audited> { verbs.audit(session, *queue, *limit) }
                 write fn see(key: InboxKey, hash: Option<ContentHash>) -> Sighting {

@@ -4,6 +4,7 @@ use tracing::Instrument;
 
 use crate::mailbox::work_queue::WorkQueue;
 use crate::message::check_name;
+use crate::queue::Queue;
 use crate::store::{Cancelled, CancelledLane, LaneStep, Stop, Target};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
@@ -33,6 +34,19 @@ impl WorkQueue {
     /// ```
     pub async fn cancel(&self, seq: i64) -> Result<Cancelled> {
         self.cancel_target(Target::Row(seq)).await
+    }
+
+    /// Cancels the message of the outbox that has a [unique key](crate::message::Unique), or had it last: see
+    /// [`Outbox::cancel_key`](crate::Outbox::cancel_key).
+    pub async fn cancel_key(&self, key: &str) -> Result<Cancelled> {
+        check_name("unique key", key)?;
+        if self.queue == Queue::Inbox {
+            return Err(Error::invalid("only messages of the outbox have unique keys"));
+        }
+        match self.store.holder(key.to_owned()).await? {
+            Some(id) => self.cancel_target(Target::Outgoing(id)).await,
+            None => Ok(Cancelled::Unknown),
+        }
     }
 
     pub(crate) async fn cancel_target(&self, target: Target) -> Result<Cancelled> {

@@ -9,10 +9,11 @@ use tracing::Instrument;
 
 use crate::mailbox::request::Pending;
 use crate::mailbox::work_queue::WorkQueue;
-use crate::message::{IntoMessage, MessageId, NewMessage, Outgoing, Replies, WorkItemId};
+use crate::message::{IntoMessage, MessageId, NewMessage, Outgoing, Replies, WorkItemId, check_name};
 use crate::queue::Queue;
 use crate::queue::retry::RetryPolicies;
-use crate::sql::{BlockingTx, Done, Statement, Tx};
+use crate::sql::{BlockingTx, Statement, Tx};
+use crate::store::unique::{self, OnTx};
 use crate::store::{Cancelled, Filter, Identity, Record, Store, Stored, Target, Wake};
 use crate::support::error::{Error, Result};
 use crate::telemetry;
@@ -150,24 +151,27 @@ impl Outbox {
     /// caller commits. Keep the returned guard until then, with a name (`let _enqueued = …`): a bare `_` would drop it
     /// at once. A transaction from [`begin`](Self::begin) needs no guard.
     pub async fn enqueue_in(&self, tx: &mut impl Tx, message: impl IntoMessage) -> Result<Enqueued> {
-        let message = message.into_message()?;
-        let done = tx.run(&self.statement(&message)?).await?;
-        Ok(self.enqueued(&message, done))
+        let stored = self.store_in(tx, &message.into_message()?).await?;
+        Ok(Enqueued { stored, wake: self.wake().clone() })
     }
 
     /// Does the same as [`enqueue_in`](Self::enqueue_in), on a connection that does not wait.
     pub fn enqueue_in_blocking(&self, tx: &impl BlockingTx, message: impl IntoMessage) -> Result<Enqueued> {
-        let message = message.into_message()?;
-        let done = tx.run(&self.statement(&message)?)?;
-        Ok(self.enqueued(&message, done))
+        let stored = self.store_blocking(tx, &message.into_message()?)?;
+        Ok(Enqueued { stored, wake: self.wake().clone() })
     }
 
-    fn enqueued(&self, message: &NewMessage, done: Done) -> Enqueued {
-        Enqueued { stored: self.stored(message, done), wake: self.wake().clone() }
+    pub(crate) async fn store_in(&self, tx: &mut impl Tx, message: &NewMessage) -> Result<Stored> {
+        let stored = unique::store(&mut OnTx(tx), message, &self.statement(message)?).await?;
+        Ok(self.told(message, stored))
     }
 
-    pub(crate) fn stored(&self, message: &NewMessage, done: Done) -> Stored {
-        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+    pub(crate) fn store_blocking(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Stored> {
+        let stored = unique::store_blocking(tx, message, &self.statement(message)?)?;
+        Ok(self.told(message, stored))
+    }
+
+    fn told(&self, message: &NewMessage, stored: Stored) -> Stored {
         telemetry::Enqueued::of(std::slice::from_ref(message)).tell(self.queue.store_name(), &[stored]);
         stored
     }
@@ -177,7 +181,7 @@ impl Outbox {
     }
 
     /// Returns the statement that stores a message, for a driver that this crate does not support. Pass its row count
-    /// to [`Statement::check`].
+    /// to [`Statement::check`]. If the message has a unique key, run [`Statement::first`] before it.
     pub fn statement(&self, message: &NewMessage) -> Result<Statement> {
         message.check()?;
         self.store.insert_statement(&telemetry::traced(&self.living(message)))
@@ -247,6 +251,32 @@ impl Outbox {
     /// ```
     pub async fn cancel(&self, id: WorkItemId) -> Result<Cancelled> {
         self.queue.cancel_target(Target::Outgoing(id)).await
+    }
+
+    /// Returns the message that has a [unique key](crate::Unique), or the one that had it last, if that is still known.
+    pub async fn with_key(&self, key: &str) -> Result<Option<WorkItemId>> {
+        check_name("unique key", key)?;
+        self.store.holder(key.to_owned()).await
+    }
+
+    /// Does the same as [`cancel`](Self::cancel) to the message that has, or had last, a [unique key](crate::Unique).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use postroom::queue::Cancelled;
+    /// use postroom::message::Unique;
+    /// use postroom::{NewMessage, Outbox};
+    /// # use postroom::store::MemoryStore;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let outbox = Outbox::new(MemoryStore::new());
+    /// let remind = NewMessage::new("reminder.due", r#"{"order":7}"#).due_after(Duration::from_secs(3600));
+    /// outbox.enqueue(remind.unique(Unique::until_done("reminder-7"))).await?;
+    /// assert_eq!(outbox.cancel_key("reminder-7").await?, Cancelled::Waiting);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn cancel_key(&self, key: &str) -> Result<Cancelled> {
+        self.queue.cancel_key(key).await
     }
 
     /// Puts done messages back in the queue, because their receiver was restored from a backup.

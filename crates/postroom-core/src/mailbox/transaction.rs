@@ -109,8 +109,7 @@ impl<T: Commit> OutboxTx<T> {
     pub async fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?;
         let (outbox, tx) = self.enqueuing();
-        let done = tx.run(&outbox.statement(&message)?).await?;
-        Ok(outbox.stored(&message, done))
+        outbox.store_in(tx, &message).await
     }
 
     /// Commits, and then wakes the workers.

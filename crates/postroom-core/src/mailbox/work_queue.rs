@@ -302,6 +302,10 @@ impl WorkQueue {
         self.store.drop_payloads(retention, limit).instrument(telemetry::verb_span("drop_payloads", self.named())).await
     }
 
+    pub(crate) async fn sweep_keys(&self, limit: usize) -> Result<u64> {
+        self.store.sweep_keys(limit).instrument(telemetry::verb_span("sweep_keys", self.named())).await
+    }
+
     /// Counts the waiting messages and those in progress in the outbox, or all messages in the inbox, looks for the
     /// deepest lane and for blocked ones, and updates the metrics. The worker that does the maintenance does this too.
     /// The size of a large inbox is estimated.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::message::payload::VERSION_HEADER;
-use crate::message::{Headers, Incoming, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json};
+use crate::message::{Headers, Incoming, Kind, Message, MessageId, Origin, Payload, Unique, WorkItemId, check, json};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
@@ -61,6 +61,7 @@ pub struct NewMessage {
     pub(crate) max_attempts: Option<u32>,
     /// Whether its type is an event.
     pub(crate) stays_here: bool,
+    pub(crate) unique: Option<Unique>,
 }
 
 impl NewMessage {
@@ -82,6 +83,7 @@ impl NewMessage {
             unasked_ttl: None,
             max_attempts: None,
             stays_here: false,
+            unique: None,
         }
     }
 
@@ -109,6 +111,9 @@ impl NewMessage {
         /// Lets it go ahead of others, as if it had been due this long ago; at most 24 hours. Whatever waits for longer
         /// still comes first, so nothing waits for ever. It takes the place of a due time.
         pub fn head_start(mut self, ahead: Duration) { self.due = Due::Before(ahead); }
+
+        /// Gives it a key that at most one message has at a time.
+        pub fn unique(mut self, unique: Unique) { self.unique = Some(unique); }
 
         /// Sets the time at which it expires.
         pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
@@ -157,6 +162,7 @@ impl NewMessage {
             check::service("destination", destination)?;
         }
         check::life(self.expires_after)?;
+        self.unique.as_ref().map_or(Ok(()), Unique::check)?;
         if matches!(self.due, Due::Before(ahead) if ahead > HEAD_START_MAX) {
             return Err(Error::invalid("a head start is at most 24 hours"));
         }

@@ -74,13 +74,14 @@ impl Outcome {
         }
     }
 
+    /// Returns whether it was successful.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Settled | Self::Done { .. })
+    }
+
     /// Returns whether its place dealt with it, successfully or not.
     pub(crate) fn is_answered(&self) -> bool {
-        match self {
-            Self::Settled | Self::Done { .. } => true,
-            Self::Failed(fault) => fault.whose() == Whose::Message,
-            Self::Lost | Self::Release => false,
-        }
+        self.is_done() || self.fault().is_some_and(|fault| fault.whose() == Whose::Message)
     }
 
     /// Returns the verb that settles it, or `None` if there is nothing to settle.

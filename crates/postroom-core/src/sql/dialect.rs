@@ -14,6 +14,7 @@ use crate::sql::shared;
 use crate::sql::steps::{Known, Steps};
 use crate::sql::stops::{STOPS, StopSql};
 use crate::sql::text::{Places, SqlTemplate};
+use crate::sql::unique::UniqueSql;
 
 /// The statements of one database. `{t}` stands for the queue's table; the other tables are named after it. `{n}` is
 /// the table without its schema, and `{s}` is the schema with its dot, if there is one.
@@ -68,6 +69,8 @@ pub(crate) struct Dialect {
     pub(crate) questions: QuestionSql,
     pub(crate) outbox_insert: &'static str,
     pub(crate) outbox_by_message: &'static str,
+    /// `None` where the outbox has no unique keys.
+    pub(crate) unique: Option<UniqueSql>,
     pub(crate) inbox_alone: InboxSql,
     /// The statement that follows the accept if the row exists, where one statement cannot do everything.
     pub(crate) accept_seen: Option<&'static str>,
@@ -324,6 +327,7 @@ pub(crate) struct Statements {
     pub(crate) insert_many: InsertMany<SqlTemplate>,
     pub(crate) outbox_insert: SqlTemplate,
     pub(crate) outbox_by_message: SqlTemplate,
+    pub(crate) unique: Option<UniqueSql<SqlTemplate>>,
     pub(crate) inbox_alone: InboxSql<SqlTemplate>,
     pub(crate) accept_seen: Option<SqlTemplate>,
     pub(crate) arrive: Arrive<SqlTemplate>,
@@ -347,6 +351,7 @@ impl Statements {
             insert_many: dialect.insert_many.map(|sql| outbox.one(sql)),
             outbox_insert: outbox.one(dialect.outbox_insert),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
+            unique: dialect.unique.as_ref().map(|unique| unique.map(|sql| outbox.one(sql))),
             inbox_alone: dialect.inbox_alone.map(|sql| inbox.one(sql)),
             accept_seen: dialect.accept_seen.map(|sql| inbox.one(sql)),
             arrive: dialect.arrive.map(|sql| inbox.one(sql)),

@@ -9,8 +9,9 @@ pub(crate) enum InsertMany<T = &'static str> {
     /// One after the other.
     Each,
     /// With a statement that returns the ids of the new messages. `null` stands for null in a text. `all_new` is faster
-    /// for messages that nobody has stored before, and fails otherwise.
-    Answered { sql: T, all_new: Option<T>, sizes: &'static [usize], null: Option<&'static str> },
+    /// for messages that nobody has stored before, and fails otherwise. `all_told` does the same and notifies others:
+    /// two values more, the channel and what is said.
+    Answered { sql: T, all_new: Option<T>, all_told: Option<T>, sizes: &'static [usize], null: Option<&'static str> },
     /// With a statement that stores all of them, or none if one exists already.
     AllOrNone { sql: T, sizes: &'static [usize] },
 }
@@ -123,7 +124,9 @@ statements! {
         hold,
         /// Acknowledges a run. Changes no row if a message of it is not held.
         ack,
-        /// A message that arrived is done.
+        /// The answer of a message of a run.
+        answered,
+        /// The message that was inserted last is done.
         done,
     }
 }
@@ -137,8 +140,9 @@ impl<T> InsertMany<T> {
     pub(crate) fn map<U>(&self, told: impl Fn(&T) -> U) -> InsertMany<U> {
         match self {
             Self::Each => InsertMany::Each,
-            Self::Answered { sql, all_new, sizes, null } => {
-                InsertMany::Answered { sql: told(sql), all_new: all_new.as_ref().map(&told), sizes, null: *null }
+            Self::Answered { sql, all_new, all_told, sizes, null } => {
+                let [all_new, all_told] = [all_new, all_told].map(|sql| sql.as_ref().map(&told));
+                InsertMany::Answered { sql: told(sql), all_new, all_told, sizes, null: *null }
             }
             Self::AllOrNone { sql, sizes } => InsertMany::AllOrNone { sql: told(sql), sizes },
         }

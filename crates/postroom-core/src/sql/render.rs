@@ -123,6 +123,10 @@ impl<'a> Renderer<'a> {
                 .find(|(_, column)| column.0 == name)
                 .map(|(number, column)| place(self.dialect, number, column.1).into());
         }
+        // The place of a text behind those of a new row.
+        if let Some(behind) = name.strip_prefix("behind|").and_then(|number| number.parse::<usize>().ok()) {
+            return Some(format!("?{}::text", self.columns.len() + behind).into());
+        }
         // A message with something in place of its payload.
         if let Some(payload) = name.strip_prefix("message|") {
             let names = message::NAMES.iter().map(|name| match *name {

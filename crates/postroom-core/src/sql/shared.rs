@@ -29,6 +29,8 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     // A row that is read to be written, and one that is skipped while others hold it.
     ("lock", ""),
     ("skip", ""),
+    // A key that somebody else has locked is left for later.
+    ("of_key", ""),
     // The conditions of the lists. Rows are selected by a range of numbers, so that an index can be used.
     (
         "filter",

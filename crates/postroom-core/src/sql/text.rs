@@ -120,25 +120,26 @@ impl SqlTemplate {
                 values.truncate(*highest);
                 values
             }
-            Order::Counted(order) => placed(order, &values, &[]),
+            Order::Counted(order) => placed(order, &values, Vec::new()),
         };
         Statement::new(self.sql.clone(), values)
     }
 
     /// Returns the statement for these rows, with further values that are the same for all rows. If the rows are in the
     /// text, the further values are numbered from one. Otherwise, they follow the value that holds the rows.
-    pub(crate) fn with_rows(&self, rows: &[Vec<Value>], values: &[Value]) -> Statement {
+    pub(crate) fn with_rows(&self, rows: Vec<Vec<Value>>, values: &[Value]) -> Statement {
+        let others = values.iter().cloned();
         let (item, separator) = match &self.rows {
-            RowsAs::Columns => return self.with([columns_of(rows), values.to_vec()].concat()),
-            RowsAs::Json(names) => return self.with([vec![json(names, rows)], values.to_vec()].concat()),
+            RowsAs::Columns => return self.with(columns_of(rows).into_iter().chain(others).collect()),
+            RowsAs::Json(names) => return self.with([json(names, &rows)].into_iter().chain(others).collect()),
             RowsAs::Text { item, separator, .. } => (item.as_ref(), separator.as_ref()),
         };
+        let repeated = vec![item; rows.len()].join(separator);
         let (repeated, values) = match &self.order {
             Order::Numbered(_, sign) => {
-                let repeated = numbered(&vec![item; rows.len()].join(separator), values.len(), sign);
-                (repeated, values.iter().chain(rows.iter().flatten()).cloned().collect())
+                (numbered(&repeated, values.len(), sign), others.chain(rows.into_iter().flatten()).collect())
             }
-            Order::Counted(order) => (vec![item; rows.len()].join(separator), placed(order, values, rows)),
+            Order::Counted(order) => (repeated, placed(order, values, rows)),
         };
         Statement::new(self.sql.replace(ROWS_HERE, &repeated).into(), values)
     }
@@ -160,8 +161,8 @@ impl SqlTemplate {
             });
             let (chunk, after) = rest.split_at(fit.count().max(1));
             statements.push(match self.rows {
-                RowsAs::Text { is_list: true, .. } => self.with_rows(&filled(chunk), values),
-                _ => self.with_rows(chunk, values),
+                RowsAs::Text { is_list: true, .. } => self.with_rows(filled(chunk), values),
+                _ => self.with_rows(chunk.to_vec(), values),
             });
             rest = after;
         }
@@ -191,19 +192,20 @@ fn filled(list: &[Vec<Value>]) -> Vec<Vec<Value>> {
     list
 }
 
-fn placed(order: &[Place], values: &[Value], rows: &[Vec<Value>]) -> Vec<Value> {
+/// The rows have one place in a text.
+fn placed(order: &[Place], values: &[Value], mut rows: Vec<Vec<Value>>) -> Vec<Value> {
     let mut placed = Vec::with_capacity(order.len() + rows.len() * rows.first().map_or(0, Vec::len));
     for place in order {
         match place {
             Place::Value(number) => placed.extend(values.get(*number).cloned()),
-            Place::Rows => placed.extend(rows.iter().flatten().cloned()),
+            Place::Rows => placed.extend(std::mem::take(&mut rows).into_iter().flatten()),
         }
     }
     placed
 }
 
 /// Converts rows to columns, each as an array.
-fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
+fn columns_of(rows: Vec<Vec<Value>>) -> Vec<Value> {
     let empty = |value: &Value| match value {
         Value::Text(_) => Value::Texts(Vec::with_capacity(rows.len())),
         Value::Uuid(_) => Value::Uuids(Vec::with_capacity(rows.len())),
@@ -213,9 +215,9 @@ fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
     for row in rows {
         for (column, value) in columns.iter_mut().zip(row) {
             match (column, value) {
-                (Value::Texts(column), Value::Text(value)) => column.push(value.clone()),
-                (Value::Uuids(column), Value::Uuid(value)) => column.push(*value),
-                (Value::Ints(column), Value::Int(value)) => column.push(*value),
+                (Value::Texts(column), Value::Text(value)) => column.push(value),
+                (Value::Uuids(column), Value::Uuid(value)) => column.push(value),
+                (Value::Ints(column), Value::Int(value)) => column.push(value),
                 _ => {}
             }
         }
@@ -278,7 +280,7 @@ mod tests {
     #[test]
     fn a_part_is_repeated_for_each_row() {
         let text = SqlTemplate::new(Places::Counted, "a = ?1 IN ({each|(?, ?)|, }) AND b = ?1");
-        let statement = text.with_rows(&[ints(&[1, 2]), ints(&[3, 4])], &ints(&[9]));
+        let statement = text.with_rows(vec![ints(&[1, 2]), ints(&[3, 4])], &ints(&[9]));
         assert_eq!(statement.sql(), "a = ? IN ((?, ?), (?, ?)) AND b = ?");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4, 9]));
     }
@@ -286,7 +288,7 @@ mod tests {
     #[test]
     fn the_values_of_rows_are_numbered_after_the_others() {
         let text = SqlTemplate::new(Places::Numbered("@P"), "a = ?1 IN ({each|(?, ?)|, }) AND b = ?1");
-        let statement = text.with_rows(&[ints(&[1, 2]), ints(&[3, 4])], &ints(&[9]));
+        let statement = text.with_rows(vec![ints(&[1, 2]), ints(&[3, 4])], &ints(&[9]));
         assert_eq!(statement.sql(), "a = @P1 IN ((@P2, @P3), (@P4, @P5)) AND b = @P1");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4]));
     }
@@ -297,9 +299,9 @@ mod tests {
         let columns = SqlTemplate::new(Places::Numbered("$"), "n = ANY (?1) AND m = ANY (?2) AND at = ?3");
         let column = |values: [i64; 2]| Value::Ints(values.map(Some).to_vec());
         let values = [column([1, 3]), column([2, 4]), Value::Int(Some(9))];
-        assert_eq!(columns.with_rows(&rows, &ints(&[9])).values(), values);
+        assert_eq!(columns.with_rows(rows.to_vec(), &ints(&[9])).values(), values);
         let text = SqlTemplate::new(Places::Numbered("@P"), "OPENJSON({json|n c}) WHERE at = ?2");
-        let statement = text.with_rows(&rows, &ints(&[9]));
+        let statement = text.with_rows(rows.to_vec(), &ints(&[9]));
         assert_eq!(statement.sql(), "OPENJSON(@P1) WHERE at = @P2");
         let json = Value::Text(Some(r#"[{"c":2,"n":1},{"c":4,"n":3}]"#.into()));
         assert_eq!(statement.values(), [json, Value::Int(Some(9))]);

@@ -15,11 +15,12 @@ mod rules;
 mod stops;
 mod table;
 mod times;
+mod unique;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Rule, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
@@ -152,9 +153,7 @@ impl Store for MemoryStore {
     }
 
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
-        self.run_by(move |tables, now, doubt| {
-            Ok(messages.iter().map(|new| tables.outbox.insert_new(new, now, doubt.late(now))).collect())
-        })
+        self.run_by(move |tables, now, doubt| tables.outbox.insert_all(&messages, now, doubt.late(now)))
     }
 
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
@@ -223,6 +222,17 @@ impl Store for MemoryStore {
 
     fn stops(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Stop>>> {
         Box::pin(async move { Ok(self.tables().of(queue).stops()) })
+    }
+
+    fn holder(&self, key: String) -> BoxFuture<'_, Result<Option<WorkItemId>>> {
+        self.run(move |tables, _| Ok(tables.outbox.last_holder(&key)))
+    }
+
+    fn sweep_keys(&self, _: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| {
+            tables.outbox.sweep_keys(now);
+            Ok(0)
+        })
     }
 
     fn sweep_stops(&self, queue: Queue) -> BoxFuture<'_, Result<()>> {

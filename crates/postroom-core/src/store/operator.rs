@@ -80,6 +80,11 @@ impl Operator {
         Self { who: "postroom".into(), why: Some("superseded in its lane".into()), chosen: None }
     }
 
+    /// Returns the operator of a message that a newer one with its unique key took the place of.
+    pub(crate) fn replacing() -> Self {
+        Self { who: "postroom".into(), why: Some("replaced under its unique key".into()), chosen: None }
+    }
+
     /// Creates the operator that is stored with a dismissed message.
     pub(crate) fn dismissed(who: String, why: Option<String>) -> Self {
         Self { who, why, chosen: None }

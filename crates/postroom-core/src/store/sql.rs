@@ -22,6 +22,7 @@ mod schema;
 mod stops;
 mod times;
 mod topic_scan_start;
+mod unique;
 mod upkeep;
 mod write_back;
 
@@ -97,9 +98,10 @@ impl SqlVerbs {
         }
     }
 
-    pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
+    pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Result<Statement> {
         self.notice_new(message, now);
-        self.statements.outbox_insert.with(outbox_row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
+        let insert = self.statements.outbox_insert.with(outbox_row(message, now, self.late(now)));
+        Ok(Statement { unique: self.unique_key(message, now)?, ..insert.expecting(Expects::RowOrDuplicate) })
     }
 
     pub(crate) fn ack(&self, queue: Queue, lease: &Lease, response: Option<&str>, now: Timestamp) -> Statement {

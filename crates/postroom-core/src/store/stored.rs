@@ -20,12 +20,24 @@ use crate::message::WorkItemId;
 pub struct Stored {
     pub(crate) id: WorkItemId,
     pub(crate) duplicate: bool,
+    pub(crate) replaced: Option<WorkItemId>,
 }
 
 impl Stored {
-    /// Returns the id of its row.
+    pub(crate) fn new(id: WorkItemId, duplicate: bool) -> Self {
+        Self { id, duplicate, replaced: None }
+    }
+
+    /// Returns the id of its row. If another message has its [unique key](crate::Unique), that is the id of the other
+    /// one.
     pub fn id(&self) -> WorkItemId {
         self.id
+    }
+
+    /// Returns the message that it took the place of, under the same [unique key](crate::Unique). That one waited, and
+    /// is dismissed now.
+    pub fn replaced(&self) -> Option<WorkItemId> {
+        self.replaced
     }
 
     /// Returns whether the message is new.
@@ -33,7 +45,7 @@ impl Stored {
         !self.duplicate
     }
 
-    /// Returns whether the message existed before. Nothing was written then.
+    /// Returns whether the message existed before, or another one has its unique key. Nothing was written then.
     pub fn is_duplicate(&self) -> bool {
         self.duplicate
     }

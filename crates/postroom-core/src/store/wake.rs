@@ -42,6 +42,15 @@ struct Inner {
     in_vain: AtomicU32,
 }
 
+/// A notification that is sent to other processes with the commit of a message.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) channel: Arc<str>,
+    pub(crate) text: String,
+    /// Whether it was sent.
+    pub(crate) is_told: AtomicBool,
+}
+
 /// The longest pause after a ring of another process, if these rings never find anything.
 #[cfg(feature = "sqlx-0_9-postgres")]
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -70,16 +79,28 @@ impl Wake {
 
     /// Wakes every listener.
     pub fn ring(&self) {
+        self.ring_workers();
+        self.ring_others();
+    }
+
+    /// Wakes one of the workers that wait, and returns whether there is one.
+    pub(crate) fn ring_workers(&self) -> bool {
+        self.0.workers.ring()
+    }
+
+    /// Wakes every listener but the workers.
+    pub(crate) fn ring_others(&self) {
         self.0.rings.send_modify(|rings| *rings = rings.wrapping_add(1));
-        self.0.workers.ring();
     }
 
     /// Wakes every listener, also those of other processes if there is a way to reach them.
     pub fn ring_everywhere(&self) {
-        self.ring();
-        if let Some(tell) = self.0.tell_others.get() {
-            tell();
-        }
+        self.0.workers.ring_after(|| {
+            self.ring_others();
+            if let Some(tell) = self.0.tell_others.get() {
+                tell();
+            }
+        });
     }
 
     /// Sets the function that wakes other processes.

@@ -35,6 +35,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// An argument is not allowed. Nothing was written.
     InvalidInput,
+    /// Another message has the same unique key, and this one was to be refused then. Nothing was written.
+    Duplicate,
     /// The lease ran out and another worker may have claimed the message. Roll back.
     LeaseLost,
     /// There is no such message.

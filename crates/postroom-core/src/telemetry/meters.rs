@@ -32,7 +32,7 @@ impl Meters {
     }
 
     /// Records how long the work took, whatever its outcome, and the retries of what is done.
-    pub(super) fn ended(&self, message: &Message, took: Duration, is_done: bool) {
+    pub(crate) fn ended(&self, message: &Message, took: Duration, is_done: bool) {
         let pair = self.of(message);
         pair.took_ms.record(took.as_secs_f64() * 1000.0);
         if let (Some(retries), true) = (pair.retries, is_done) {

@@ -5,6 +5,7 @@ mod claims;
 mod flight;
 mod gate;
 mod holds;
+mod looks;
 mod maintenance;
 mod options;
 mod probe;

@@ -11,6 +11,7 @@ use postroom::queue::{Cancelled, Queue, State as Stands, WorkQueue};
 use postroom::telemetry::{Arrivals, arrivals};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::health::{Health, Level};
 use super::object::Object;
@@ -198,8 +199,14 @@ pub(super) async fn cancel(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let id: MessageId = id?.0.parse()?;
-    let queue = desk.0.outbox.queue().by(Operator::new(rights.name())?.chose(format!("message {id}"))?);
-    let rows = desk.0.outbox.find(id.as_uuid()).await?;
+    let operator = Operator::new(rights.name())?.chose(format!("message {id}"))?;
+    cancel_rows(&desk, operator, id.as_uuid()).await.map(Json)
+}
+
+/// Cancels the rows of a message.
+async fn cancel_rows(desk: &Desk, operator: Operator, id: Uuid) -> Result<Value, Refusal> {
+    let queue = desk.0.outbox.queue().by(operator);
+    let rows = desk.0.outbox.find(id).await?;
     if rows.is_empty() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the outbox has no message {id}"), "check the id"));
     }
@@ -213,10 +220,77 @@ pub(super) async fn cancel(
     }
     if cancelled + asked == 0 {
         let state = rows.first().map(Record::state).map_or("gone", |state| state.name(Queue::Outbox));
-        let advice = "only a message that waits or is in progress can be cancelled";
-        return Err(Refusal::new(StatusCode::CONFLICT, format!("it is too late: the message is {state}"), advice));
+        return Err(too_late(&format!("the message is {state}")));
     }
-    Ok(Json(json!({ "messageId": id.to_string(), "cancelled": cancelled, "askedToStop": asked })))
+    Ok(json!({ "messageId": id.to_string(), "cancelled": cancelled, "askedToStop": asked }))
+}
+
+fn too_late(why: &str) -> Refusal {
+    let advice = "only a message that waits or is in progress can be cancelled";
+    Refusal::new(StatusCode::CONFLICT, format!("it is too late: {why}"), advice)
+}
+
+/// Which messages to cancel: those of a lane, or the one that has a unique key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Cancelling {
+    lane: Option<String>,
+    unique_key: Option<String>,
+    why: Option<String>,
+}
+
+pub(super) async fn cancel_in_outbox(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    asked: Result<Json<Object<Cancelling>>, JsonRejection>,
+) -> Result<Json<Value>, Refusal> {
+    cancel_some(&desk, &rights, Queue::Outbox, asked).await
+}
+
+pub(super) async fn cancel_in_inbox(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    asked: Result<Json<Object<Cancelling>>, JsonRejection>,
+) -> Result<Json<Value>, Refusal> {
+    cancel_some(&desk, &rights, Queue::Inbox, asked).await
+}
+
+/// Cancels every message of a lane that waits or is in progress, or the message that has a unique key.
+async fn cancel_some(
+    desk: &Desk,
+    rights: &Rights,
+    queue: Queue,
+    asked: Result<Json<Object<Cancelling>>, JsonRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let Json(Object(asked)) = asked?;
+    let operator = Operator::new(rights.name())?;
+    let operator = match asked.why.as_deref().filter(|why| !why.trim().is_empty()) {
+        Some(why) => operator.because(why)?,
+        None => operator,
+    };
+    let verbs = if queue == Queue::Outbox { desk.0.outbox.queue() } else { desk.0.inbox.queue() };
+    match (asked.lane, asked.unique_key) {
+        (Some(lane), None) => {
+            let cancelled = verbs.by(operator.chose(format!("lane {lane}"))?).cancel_lane(&lane).await?;
+            Ok(Json(json!({ "cancelled": cancelled.waiting, "askedToStop": cancelled.asked })))
+        }
+        (None, Some(key)) if queue == Queue::Outbox => {
+            let cancelled = verbs.by(operator.chose(format!("unique key {key}"))?).cancel_key(&key).await?;
+            let (waiting, asked) = match cancelled {
+                Cancelled::Waiting => (1, 0),
+                Cancelled::Asked => (0, 1),
+                Cancelled::TooLate => return Err(too_late("the message that had it last is finished")),
+                _ => {
+                    return Err(Refusal::new(StatusCode::NOT_FOUND, "no message has this unique key", "check the key"));
+                }
+            };
+            Ok(Json(json!({ "cancelled": waiting, "askedToStop": asked })))
+        }
+        _ => {
+            let advice = if queue == Queue::Outbox { "send either `lane` or `uniqueKey`" } else { "send `lane`" };
+            Err(Refusal::bad("nothing is selected, or two things are", advice))
+        }
+    }
 }
 
 /// Who dismisses a message and why.

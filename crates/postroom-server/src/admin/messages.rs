@@ -1,5 +1,7 @@
 //! Enqueues messages over HTTP, for services that cannot write to the table themselves.
 
+mod unique;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use uuid::{Builder, Uuid};
 use super::object::Object;
 use super::problem::Refusal;
 use super::{Desk, Rights, whole};
+use unique::AskedUnique;
 
 const KEY_BYTES_MAX: usize = 255;
 /// The most messages of one batch.
@@ -39,6 +42,7 @@ pub(super) struct Asked {
     kind: Option<String>,
     correlation_id: Option<String>,
     lane: Option<String>,
+    unique: Option<AskedUnique>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "whole::maybe")]
@@ -69,17 +73,17 @@ pub(super) async fn enqueue(
         (Some(_), Some(_)) => return Err(both_are_given()),
     };
     let (message, is_keyed) = (asked.clone().message(id)?, id.is_some() && asked.message_id.is_none());
-    let id = message.message_id();
+    let (id, row) = (message.message_id(), message.work_item_id());
     // Another destination would be another row, and no duplicate.
     if is_keyed && asked.contradicts(&desk, id).await? {
         return Err(other_content());
     }
     let stored = desk.0.outbox.enqueue(message).await?;
-    if stored.is_duplicate() && asked.message_id.is_none() && !asked.is_stored(&desk, stored.id()).await? {
+    if stored.is_duplicate() && stored.id() == row && is_keyed && !asked.is_stored(&desk, row).await? {
         return Err(other_content());
     }
     let status = if stored.is_duplicate() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(told(id, &stored))))
+    Ok((status, Json(told((id, row), &stored))))
 }
 
 /// Messages that are stored together.
@@ -116,22 +120,26 @@ pub(super) async fn enqueue_batch(
         message.check().map_err(Refusal::from).map_err(at)?;
         messages.push(message);
     }
-    let ids: Vec<_> = messages.iter().map(NewMessage::message_id).collect();
+    let ids: Vec<_> = messages.iter().map(|message| (message.message_id(), message.work_item_id())).collect();
     if let (Some(first), Some(behind)) = (id_in(0), id_in(asked.len())) {
         // An earlier batch with this key must be exactly this batch.
         let is_known = !desk.0.outbox.find(first).await?.is_empty();
         let is_longer = !desk.0.outbox.find(behind).await?.is_empty();
         for (one, message) in asked.iter().zip(&messages).filter(|_| is_known) {
-            if is_longer || !one.0.is_stored(&desk, message.work_item_id()).await? {
+            // One whose unique key another message had was not stored.
+            let may_be_missing = one.0.unique.is_some();
+            let is_same = match may_be_missing {
+                true => !one.0.contradicts(&desk, message.message_id()).await?,
+                false => one.0.is_stored(&desk, message.work_item_id()).await?,
+            };
+            if is_longer || !is_same {
                 return Err(other_content());
             }
         }
     }
     let stored = desk.0.outbox.enqueue_many(messages).await?;
-    for (Object(one), stored) in
-        asked.iter().zip(&stored).filter(|(one, stored)| stored.is_duplicate() && one.0.message_id.is_none())
-    {
-        if !one.is_stored(&desk, stored.id()).await? {
+    for ((Object(one), stored), (_, row)) in asked.iter().zip(&stored).zip(&ids).filter(|_| key.is_some()) {
+        if stored.is_duplicate() && stored.id() == *row && !one.is_stored(&desk, *row).await? {
             return Err(other_content());
         }
     }
@@ -141,8 +149,16 @@ pub(super) async fn enqueue_batch(
     Ok((status, Json(json!({ "messages": told }))))
 }
 
-fn told(id: MessageId, stored: &Stored) -> Value {
-    json!({ "messageId": id.to_string(), "duplicate": stored.is_duplicate() })
+/// What became of a message, by its id and that of its row.
+fn told((id, row): (MessageId, WorkItemId), stored: &Stored) -> Value {
+    let mut told = json!({ "messageId": id.to_string(), "duplicate": stored.is_duplicate() });
+    if stored.id() != row {
+        told["keptOutBy"] = stored.id().to_string().into();
+    }
+    if let Some(replaced) = stored.replaced() {
+        told["replaced"] = replaced.to_string().into();
+    }
+    told
 }
 
 fn both_are_given() -> Refusal {
@@ -217,6 +233,9 @@ impl Asked {
         }
         if let Some(lane) = self.lane {
             message = message.lane(lane);
+        }
+        if let Some(unique) = self.unique {
+            message = message.unique(unique.unique()?);
         }
         message = self.headers.into_iter().fold(message, |message, (name, value)| message.header(name, value));
         message = match (self.due_at, self.due_after_seconds, self.head_start_seconds) {

@@ -46,6 +46,11 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error.kind() {
             ErrorKind::InvalidInput => Self::bad(error.to_string(), "see /openapi.json for the allowed values"),
+            ErrorKind::Duplicate => {
+                let advice = "look at that message, or send `ifTaken` as keep or replace";
+                Self::new(StatusCode::CONFLICT, error.to_string(), advice)
+            }
+            ErrorKind::Unsupported => Self::new(StatusCode::NOT_IMPLEMENTED, error.to_string(), "see the guides"),
             ErrorKind::NotFound => Self::new(StatusCode::NOT_FOUND, error.to_string(), "check the id"),
             _ if error.is_transient() => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database is unavailable", "try again later")

@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::message::OwnerToken;
+use postroom::message::{OwnerToken, Unique};
 use postroom::queue::{Pull, Queue, Topics};
 use postroom::services::{Courier, Services};
 use postroom::store::{Memory, MemoryStore};
@@ -108,7 +108,7 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Every path except health and readiness.
-const GUARDED: [(Method, &str); 24] = [
+const GUARDED: [(Method, &str); 26] = [
     (Method::GET, "/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"),
     (Method::POST, "/admin/act/revive"),
     (Method::POST, "/admin/act/expire"),
@@ -120,6 +120,8 @@ const GUARDED: [(Method, &str); 24] = [
     (Method::POST, "/admin/act/dismiss"),
     (Method::POST, "/admin/act/cancel"),
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/cancel"),
+    (Method::POST, "/_rf/outbox/cancel"),
+    (Method::POST, "/_rf/inbox/cancel"),
     (Method::GET, "/_rf/inbox/stats"),
     (Method::GET, "/metrics"),
     (Method::POST, "/v1/messages"),
@@ -327,6 +329,77 @@ async fn a_message_is_cancelled_while_it_waits_or_is_in_progress() {
     let unknown = postroom::MessageId::new();
     assert_eq!(node.post(&path(unknown), &Value::Null).await.status, StatusCode::NOT_FOUND);
     assert_eq!(node.outbox.queue().audit(10).await.unwrap()[0].act(), postroom::operator::Act::Cancel);
+}
+
+#[tokio::test]
+async fn a_lane_and_a_unique_key_are_cancelled() {
+    let node = Node::new();
+    let report = NewMessage::new("a", "");
+    let keyed = || report.clone().unique(Unique::until_done("report-7"));
+    let in_lane = || NewMessage::new("a", "").lane("order-7");
+    // The same message also goes to another service, without a key.
+    node.outbox.enqueue_many([keyed(), in_lane(), in_lane(), report.clone().to("billing")]).await.unwrap();
+    let cancel = async |body: Value| node.post("/_rf/outbox/cancel", &body).await;
+    for wrong in [json!({}), json!({ "lane": "order-7", "uniqueKey": "report-7" }), json!({ "lane": "" }), json!([])] {
+        assert_eq!(cancel(wrong).await.status, StatusCode::BAD_REQUEST);
+    }
+    let lane = cancel(json!({ "lane": "order-7", "why": "the order was cancelled" })).await.json();
+    assert_eq!(lane, json!({ "cancelled": 2, "askedToStop": 0 }));
+    let entry = &node.outbox.queue().audit(10).await.unwrap()[0];
+    assert_eq!((entry.chosen(), entry.why()), (Some("lane order-7"), Some("the order was cancelled")));
+    let one = cancel(json!({ "uniqueKey": "report-7" })).await.json();
+    assert_eq!(one, json!({ "cancelled": 1, "askedToStop": 0 }));
+    assert_eq!(node.outbox.queue().stats().await.unwrap().ready, 1, "what goes to billing has no key");
+    assert_eq!(cancel(json!({ "uniqueKey": "report-7" })).await.status, StatusCode::CONFLICT);
+    assert_eq!(cancel(json!({ "uniqueKey": "report-8" })).await.status, StatusCode::NOT_FOUND);
+    let inbox = async |body: Value| node.post("/_rf/inbox/cancel", &body).await;
+    assert_eq!(inbox(json!({ "lane": "shop/order-7" })).await.json()["cancelled"], 0);
+    assert_eq!(inbox(json!({ "uniqueKey": "report-7" })).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_unique_key_keeps_messages_out_over_http() {
+    let node = Node::new();
+    let asked = |unique: Value| json!({ "topic": "report.run", "payload": {}, "unique": unique });
+    let send = async |body: Value| node.post("/v1/messages", &body).await;
+    let first = send(asked(json!({ "key": "report" }))).await;
+    assert_eq!(first.status, StatusCode::CREATED);
+    let first = first.json()["messageId"].as_str().unwrap().to_owned();
+    let kept_out = send(asked(json!({ "key": "report", "ifTaken": "keep" }))).await;
+    assert_eq!(kept_out.status, StatusCode::OK);
+    let kept_out = kept_out.json();
+    assert_eq!((&kept_out["duplicate"], &kept_out["keptOutBy"]), (&json!(true), &json!(first)));
+    let refused = send(asked(json!({ "key": "report", "ifTaken": "refuse" }))).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.json()["error"].as_str().unwrap().contains(&first));
+    let replacing = send(asked(json!({ "key": "report", "ifTaken": "replace", "until": "done" }))).await;
+    assert_eq!((replacing.status, &replacing.json()["replaced"]), (StatusCode::CREATED, &json!(first)));
+    let batch =
+        json!({ "messages": [asked(json!({ "key": "report" })), asked(json!({ "key": "x", "forSeconds": 60 }))] });
+    let batch = node.post("/v1/messages/batch", &batch).await.json();
+    assert_eq!((&batch["messages"][0]["duplicate"], &batch["messages"][1]["duplicate"]), (&json!(true), &json!(false)));
+    // A batch is repeated as it was: the first message was stored, and the second kept out.
+    let batch = json!({ "messages": [{ "topic": "a", "payload": {} }, asked(json!({ "key": "report" }))] });
+    let send_batch = async || {
+        let request = request(Method::POST, "/v1/messages/batch").header("idempotency-key", "a batch");
+        let request = request.header("authorization", format!("Bearer {}", node.write));
+        node.send(request.header("content-type", "application/json"), &batch).await
+    };
+    assert_eq!(send_batch().await.status, StatusCode::CREATED);
+    let again = send_batch().await;
+    assert_eq!(again.status, StatusCode::OK, "{:?}", again.json());
+    for wrong in [
+        json!({}),
+        json!({ "key": "" }),
+        json!({ "key": "a", "until": "soon" }),
+        json!({ "key": "a", "forSeconds": 0 }),
+        json!({ "key": "a", "until": "done", "forSeconds": 60 }),
+        json!({ "key": "a", "ifTaken": "ignore" }),
+        json!("a"),
+    ] {
+        assert_eq!(send(asked(wrong.clone())).await.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    assert_eq!(node.outbox.queue().stats().await.unwrap().total(), 4);
 }
 
 #[tokio::test]

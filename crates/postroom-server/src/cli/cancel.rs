@@ -1,4 +1,4 @@
-//! `postroom cancel`: cancels messages that wait or are in progress, by their ids or by their lane.
+//! `postroom cancel`: cancels messages that wait or are in progress, by their ids, by their lane or by a unique key.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -18,7 +18,7 @@ use crate::{open, output};
 /// about a second. If it succeeds all the same, it is done; if it fails, it is dismissed and not tried again. Cancelled
 /// messages are kept like dismissed ones; `postroom revive ID` requeues one.
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "lane"])))]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "lane", "unique_key"])))]
 pub(crate) struct Cancel {
     /// The ids of the messages; for the inbox also SOURCE/ID
     #[arg(value_name = "ID")]
@@ -28,12 +28,16 @@ pub(crate) struct Cancel {
     #[arg(long)]
     lane: Option<String>,
 
+    /// The message of the outbox that has this unique key, or had it last
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+
     /// With --lane: only in this queue
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long, requires = "lane")]
     queue: Option<QueueArg>,
 
     /// With --lane: cancel without asking for confirmation
-    #[arg(long, short, conflicts_with = "ids")]
+    #[arg(long, short, requires = "lane")]
     yes: bool,
 
     #[command(flatten)]
@@ -52,9 +56,10 @@ struct Count {
 impl Cancel {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let opened = open::existing(&global.database()?).await?;
-        let count = match &self.lane {
-            Some(lane) => self.lane(&opened, lane).await?,
-            None => self.those(&opened).await?,
+        let count = match (&self.lane, &self.unique_key) {
+            (Some(lane), _) => self.lane(&opened, lane).await?,
+            (None, Some(key)) => self.with_key(&opened, key).await?,
+            (None, None) => self.those(&opened).await?,
         };
         if global.json {
             let too_late = count.too_late.len();
@@ -94,7 +99,8 @@ impl Cancel {
         for id in &self.ids {
             found.extend(lookup::by_id(opened, id).await?.into_iter().map(|row| (id, row)));
         }
-        let operator = self.signed.operator(&[("message", Some(&self.ids.join(" ")))])?;
+        let listed = self.ids.join(" ");
+        let operator = self.signed.operator(&[("message", Some(listed.as_str()))])?;
         let queues = [Queue::Outbox, Queue::Inbox].map(|queue| opened.queue(queue).by(operator.clone()));
         let mut count = Count::default();
         for (id, Found { queue, record }) in &found {
@@ -108,10 +114,34 @@ impl Cancel {
                 }
             }
         }
-        if count.waiting + count.asked == 0 {
-            let advice = "`postroom show ID` for details; only what waits or is in progress can be cancelled";
-            bail!(Problem::new(count.too_late.join("; "), advice));
+        count.checked()
+    }
+
+    async fn with_key(&self, opened: &Opened, key: &str) -> Result<Count> {
+        let operator = self.signed.operator(&[("unique key", Some(key))])?;
+        let (shown, mut count) = (output::one_line(key), Count::default());
+        match opened.queue(Queue::Outbox).by(operator).cancel_key(key).await? {
+            Cancelled::Waiting => count.waiting += 1,
+            Cancelled::Asked => count.asked += 1,
+            Cancelled::TooLate => {
+                count.too_late.push(format!("too late: the message with the key {shown} is finished"));
+            }
+            _ => {
+                let advice = "check the key: a message has it only while it waits, until it is done, or for a time";
+                bail!(Problem::new(format!("no message has the unique key {shown}"), advice));
+            }
         }
-        Ok(count)
+        count.checked()
+    }
+}
+
+impl Count {
+    /// Fails if nothing was cancelled.
+    fn checked(self) -> Result<Self> {
+        if self.waiting + self.asked == 0 {
+            let advice = "`postroom show ID` for details; only what waits or is in progress can be cancelled";
+            bail!(Problem::new(self.too_late.join("; "), advice));
+        }
+        Ok(self)
     }
 }

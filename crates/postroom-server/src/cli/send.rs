@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use postroom::message::Kind;
+use postroom::message::{Kind, Unique, WorkItemId};
+use postroom::queue::Stored;
 use postroom::{MessageId, NewMessage, Outbox};
+use serde_json::json;
 
 use super::Global;
 use crate::problem::Problem;
@@ -41,6 +43,23 @@ pub(crate) struct Send {
     #[arg(long, value_name = "LANE")]
     lane: Option<String>,
 
+    /// A key that at most one message has at a time: while it waits. If another message has it, nothing is stored
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+
+    /// With --unique-key: the message has the key until it is done, or dead
+    #[arg(long, requires = "unique_key")]
+    until_done: bool,
+
+    /// With --unique-key: the message has the key for this long, whatever becomes of it
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive, requires = "unique_key",
+          conflicts_with = "until_done")]
+    unique_for: Option<Duration>,
+
+    /// With --unique-key: what to do if another message has the key. `replace` dismisses one that waits
+    #[arg(long, value_name = "WHAT", default_value = "keep", requires = "unique_key")]
+    if_taken: IfTaken,
+
     /// How long from now the message is due
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     due_in: Option<Duration>,
@@ -71,6 +90,14 @@ pub(crate) struct Send {
     count: u64,
 }
 
+/// What happens if another message has the unique key.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum IfTaken {
+    Keep,
+    Replace,
+    Refuse,
+}
+
 impl Send {
     pub(crate) async fn run(mut self, global: &Global) -> Result<()> {
         // Read stdin before the database is opened: a pipe that never ends must not leave an empty database behind.
@@ -83,13 +110,27 @@ impl Send {
         while left > 0 {
             let messages: Vec<_> = (0..left.min(CHUNK)).map(|_| self.message(&payload)).collect();
             left -= left.min(CHUNK);
-            let ids: Vec<_> = messages.iter().map(NewMessage::message_id).collect();
+            let ids: Vec<_> = messages.iter().map(|message| (message.message_id(), message.work_item_id())).collect();
             let stored = outbox.enqueue_many(messages).await?;
-            for (id, stored) in ids.into_iter().zip(stored) {
-                print(id, stored.is_duplicate(), global.json)?;
+            for (ids, stored) in ids.into_iter().zip(stored) {
+                print(ids, &stored, global.json)?;
             }
         }
         Ok(())
+    }
+
+    fn unique(&self) -> Option<Unique> {
+        let key = self.unique_key.as_deref()?;
+        let unique = match self.unique_for {
+            Some(time) => Unique::within(key, time),
+            None if self.until_done => Unique::until_done(key),
+            None => Unique::while_waiting(key),
+        };
+        Some(match self.if_taken {
+            IfTaken::Keep => unique,
+            IfTaken::Replace => unique.or_replace(),
+            IfTaken::Refuse => unique.or_refuse(),
+        })
     }
 
     fn message(&self, payload: &str) -> NewMessage {
@@ -105,6 +146,9 @@ impl Send {
         }
         if let Some(lane) = &self.lane {
             message = message.lane(lane);
+        }
+        if let Some(unique) = self.unique() {
+            message = message.unique(unique);
         }
         if let Some(delay) = self.due_in {
             message = message.due_after(delay);
@@ -122,12 +166,31 @@ impl Send {
     }
 }
 
-fn print(id: MessageId, duplicate: bool, json: bool) -> Result<()> {
+/// Prints what became of a message, by its id and that of its row.
+fn print((id, row): (MessageId, WorkItemId), stored: &Stored, json: bool) -> Result<()> {
+    let kept_out_by = Some(stored.id()).filter(|id| *id != row);
     if json {
-        return output::json(&serde_json::json!({ "id": id.to_string(), "duplicate": duplicate }));
+        let mut told = json!({ "id": id.to_string(), "duplicate": stored.is_duplicate() });
+        if let Some(other) = kept_out_by {
+            told["kept_out_by"] = other.to_string().into();
+        }
+        if let Some(replaced) = stored.replaced() {
+            told["replaced"] = replaced.to_string().into();
+        }
+        return output::json(&told);
     }
-    if duplicate {
-        eprintln!("duplicate: a message with this id already exists; nothing was stored");
+    match kept_out_by {
+        Some(other) => {
+            eprintln!("duplicate: this message has the unique key; nothing was stored");
+            return output::line(other.to_string());
+        }
+        None if stored.is_duplicate() => {
+            eprintln!("duplicate: a message with this id already exists; nothing was stored");
+        }
+        None => {}
+    }
+    if let Some(replaced) = stored.replaced() {
+        eprintln!("{replaced} waited under the same unique key; it is dismissed");
     }
     output::line(id.to_string())
 }

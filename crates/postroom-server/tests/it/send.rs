@@ -52,6 +52,31 @@ fn the_same_id_is_stored_once() {
 }
 
 #[test]
+fn a_unique_key_is_taken_kept_replaced_or_refused() {
+    let desk = Desk::new();
+    let first = desk.ok(&["send", "page.index", "--unique-key", "page-7"]);
+    let kept_out = desk.run(&["send", "page.index", "--unique-key", "page-7"]);
+    assert_eq!((kept_out.code, kept_out.stdout.trim_end()), (Some(0), first.as_str()));
+    assert!(kept_out.stderr.contains("this message has the unique key; nothing was stored"), "{kept_out:?}");
+    let told = desk.json(&["send", "page.index", "--unique-key", "page-7"]);
+    assert_eq!((&told["duplicate"], &told["kept_out_by"]), (&true.into(), &first.as_str().into()));
+    let refused = desk.run(&["send", "page.index", "--unique-key", "page-7", "--if-taken", "refuse"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains(&first) && refused.stderr.contains("--if-taken"), "{refused:?}");
+    let replacing = ["send", "page.index", "--unique-key", "page-7", "--until-done", "--if-taken", "replace"];
+    let told = desk.json(&replacing);
+    assert_eq!(told["replaced"], first.as_str());
+    let told =
+        desk.run(&["send", "page.index", "--unique-key", "page-7", "--unique-for", "1h", "--if-taken", "replace"]);
+    assert!(told.stderr.contains("waited under the same unique key"), "{told:?}");
+    assert_eq!((desk.outbox("ready"), desk.outbox("dismissed")), (1, 2));
+    let unknown = desk.run(&["cancel", "--unique-key", "page-8"]);
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("no message has the unique key page-8"), "{unknown:?}");
+    assert_eq!(desk.ok(&["cancel", "--unique-key", "page-7"]), "1 message cancelled");
+    assert_eq!(desk.outbox("ready"), 0);
+}
+
+#[test]
 fn a_count_sends_as_many_with_ids_of_their_own() {
     let desk = Desk::new();
     let ids = desk.ok(&["send", "a", "--count", "2001"]);

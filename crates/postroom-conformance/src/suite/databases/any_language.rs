@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::clock::{Clock, Timestamp};
-use postroom::message::{Kind, Origin, OwnerToken, WorkItemId};
+use postroom::message::{Kind, Origin, OwnerToken, Unique, WorkItemId};
 use postroom::operator::{Filter, Record};
 use postroom::postgres::Postgres;
-use postroom::{MessageId, Outbox, Worker};
+use postroom::queue::Cancelled;
+use postroom::{MessageId, NewMessage, Outbox, Worker};
 use uuid::{Uuid, Variant};
 
 use self::terminal::{Server, Terminal};
@@ -29,6 +30,8 @@ cases! { any_language:
     server a_rollback_leaves_nothing [];
     server what_is_no_id_is_refused [];
     server the_right_to_enqueue_is_enough [];
+    spoken the_guides_example_takes_a_unique_key [];
+    started the_right_to_take_a_key_is_enough [];
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -246,4 +249,46 @@ async fn only_enqueues<B: Server>(place: &Place, role: &str) -> Verdict {
     let peek = format!("SELECT payload FROM {}", B::outbox(place));
     assert!(B::run_as(place, role, &peek).await.is_err(), "it may read what it was not granted");
     Ok(())
+}
+
+async fn the_guides_example_takes_a_unique_key<B: Terminal>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    let take = B::take_example(&stage.place)?;
+    B::run(&stage.place, &take).await?;
+    assert_eq!(outbox.with_key("page-7").await?.map(WorkItemId::as_uuid), Some(GUIDES_ID));
+    // Nobody enqueued that message, so it does not have the key.
+    let keyed = |unique: Unique| NewMessage::new("page.index", "{}").unique(unique);
+    let first = outbox.enqueue(keyed(Unique::while_waiting("page-7"))).await?;
+    assert!(first.is_new());
+    let refused = B::run(&stage.place, &take).await;
+    assert_eq!(refused.is_err(), B::NAME == "mariadb", "{refused:?}");
+    assert_eq!(outbox.with_key("page-7").await?, Some(first.id()), "it lost its key");
+    // One that was enqueued has it.
+    assert_eq!(outbox.cancel_key("page-7").await?, Cancelled::Waiting);
+    B::run(&stage.place, &take).await?;
+    let message = NewMessage::new("page.index", "{}").id(MessageId::from_uuid(GUIDES_ID)?);
+    outbox.enqueue(message).await?;
+    let again = outbox.enqueue(keyed(Unique::until_done("page-7"))).await?;
+    assert!(again.is_duplicate() && again.id().as_uuid() == GUIDES_ID);
+    let wrong = B::run(&stage.place, &take.replace("page-7", "page ")).await;
+    assert!(wrong.is_err_and(|error| error.to_string().contains("a unique key must be 1 to 255 characters")));
+    Ok(())
+}
+
+async fn the_right_to_take_a_key_is_enough<B: Server>(stage: &Stage<B>) -> Verdict {
+    let role = format!("{}_r", stage.place.own_name());
+    B::run(&stage.place, &B::create_role(&role)).await?;
+    let verdict = only_takes::<B>(&stage.place, &role).await;
+    B::run(&stage.place, &B::drop_role(&role)).await?;
+    verdict
+}
+
+async fn only_takes<B: Server>(place: &Place, role: &str) -> Verdict {
+    let take = B::take_example(place)?;
+    B::run(place, &B::grant(place, role)).await?;
+    assert!(B::run_as(place, role, &take).await.is_err(), "it may do what it was not granted");
+    B::run(place, &B::grant_keys(place, role)).await?;
+    B::run_as(place, role, &take).await?;
+    let other = take.replace("9F01", "9F02").replace("9f01", "9f02");
+    B::run_as(place, role, &other).await.map(drop)
 }

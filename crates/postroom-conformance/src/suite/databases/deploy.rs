@@ -52,6 +52,7 @@ async fn creates_what_is_missing_when_asked_to<B: OnServer>(stage: &Stage<B>) ->
         expected.extend(beside.map(|name| format!("{table}_{name}")));
     }
     expected.extend(B::HAS_SEEN.then(|| format!("{INBOX}_seen")));
+    expected.extend(B::HAS_KEYS.then(|| format!("{OUTBOX}_unique")));
     expected.sort_unstable();
     assert_eq!(fresh_tables(stage).await?, expected);
     assert_eq!(enqueued(store).await?, 1);

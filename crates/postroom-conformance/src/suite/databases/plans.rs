@@ -1,5 +1,7 @@
 //! What the database's planner may do to a claim, and which indexes the statements of a settle use.
 
+use std::time::Duration;
+
 use postroom::Outbox;
 use postroom::message::OwnerToken;
 use postroom::mysql::{MySql, MySqlStore};
@@ -19,6 +21,7 @@ cases! { plans:
     postgres settles_use_the_primary_key_on_a_fresh_table [];
     postgres settles_use_the_primary_key_beside_100_000_leased_rows [];
     mariadb a_claim_in_doubt_is_looked_for_by_the_end_of_its_lease [];
+    mariadb a_claim_starts_behind_the_last_one_among_messages_of_one_time [];
 }
 
 /// What settles or renews one lease, or a batch of them, and by which index; then what else finds rows to write.
@@ -104,6 +107,32 @@ async fn a_claim_in_doubt_is_looked_for_by_the_end_of_its_lease(stage: &Stage<My
         }
         assert!(plan.contains("\"used_key_parts\": [\"until\"]"), "{plan}");
         assert!(plan.contains("\"used_key_parts\": [\"done_at\", \"lease\"]"), "{plan}");
+    }
+    Ok(())
+}
+
+/// What was claimed stays in the index until it is purged, and a claim would step over all of it.
+async fn a_claim_starts_behind_the_last_one_among_messages_of_one_time(stage: &Stage<MySql>) -> Verdict {
+    for side in stage.sides() {
+        let (table, mut client) = (stage.table(&format!("infra_{}", side.queue)), stage.client().await?);
+        side.add_many("a", 30).await?;
+        stage.advance(Duration::from_secs(1));
+        let first = client.ask(&format!("SELECT min(seq) FROM {table}")).await?.concat().concat();
+        let copy = format!("CREATE TABLE {table}_copy AS SELECT * FROM {table} WHERE seq = {first}");
+        for words in [copy, format!("DELETE FROM {table} WHERE seq = {first}")] {
+            client.say(&words).await?;
+        }
+        assert_eq!(side.claim(10).await?.len(), 10);
+        assert_eq!(side.claim(10).await?.len(), 10);
+        client.say(&format!("INSERT INTO {table} SELECT * FROM {table}_copy")).await?;
+        let first = first.parse::<i64>()?;
+        let seqs = async |batch| {
+            let claimed = side.claim(batch).await?.into_iter().map(|claimed| claimed.lease.seq());
+            anyhow::Ok(claimed.collect::<Vec<_>>())
+        };
+        assert!(seqs(5).await?.iter().all(|seq| *seq > first), "it looked at what was claimed before");
+        stage.advance(Duration::from_secs(10));
+        assert!(seqs(30).await?.contains(&first), "a look finds it");
     }
     Ok(())
 }

@@ -6,19 +6,22 @@ use postroom::clock::Clock;
 use postroom::message::OwnerToken;
 use postroom::mysql::MySql;
 use postroom::operator::Filter;
-use postroom::queue::{Settle, State};
-use postroom::{NewMessage, Outbox};
+use postroom::postgres::Postgres;
+use postroom::queue::{Queue, Settle, State};
+use postroom::{NewMessage, Outbox, WorkerOptions};
 use postroom_testbed::Proxy;
 
 use crate::by_wire::ByWire;
 use crate::case::{Verdict, cases};
-use crate::harness::{LEASE, Stage};
+use crate::harness::{LEASE, Stage, eventually};
+use crate::script::Script;
 use crate::servers;
 
 cases! { trips:
     server an_empty_claim_takes_three_trips_at_most [];
     server failures_settle_together [];
     server leases_that_ran_out_are_freed_together [];
+    postgres a_lone_message_wakes_another_process_with_its_own_commit [];
     mariadb a_store_that_only_sends_hears_the_servers_clock_again [];
 }
 
@@ -59,7 +62,7 @@ async fn an_empty_claim_takes_three_trips_at_most<B: ByWire>(stage: &Stage<B>) -
 async fn failures_settle_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let (proxy, store) = counted(stage).await?;
     let outbox = Outbox::new(store);
-    stage.side(postroom::queue::Queue::Outbox).add_many("a", 2 * MANY).await?;
+    stage.side(Queue::Outbox).add_many("a", 2 * MANY).await?;
     let claimed = outbox.queue().claim(OwnerToken::new(), LEASE, 2 * MANY).await?.claimed;
     let settles = claimed.iter().enumerate().map(|(n, claimed)| match n % 2 {
         0 => Ok(Settle::fail(claimed.lease.clone(), &format!("never {n}"))),
@@ -73,7 +76,7 @@ async fn failures_settle_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
     assert!(said <= FEW, "{said} trips for {} failures", 2 * MANY);
     for (n, claimed) in claimed.iter().enumerate() {
         let expected = if n % 2 == 0 { (State::Dead, "never") } else { (State::Ready, "later") };
-        let record = stage.side(postroom::queue::Queue::Outbox).record(claimed.lease.seq()).await?;
+        let record = stage.side(Queue::Outbox).record(claimed.lease.seq()).await?;
         let error = format!("{} {n}", expected.1);
         assert_eq!((record.state(), record.attempts(), record.last_error()), (expected.0, 1, Some(error.as_str())));
         assert_eq!(record.message().map(|message| message.payload.as_str()), Ok("{}"), "what it holds is as it was");
@@ -86,7 +89,7 @@ async fn failures_settle_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
 async fn leases_that_ran_out_are_freed_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let (proxy, store) = counted(stage).await?;
     let outbox = Outbox::new(store);
-    stage.side(postroom::queue::Queue::Outbox).add_many("a", MANY).await?;
+    stage.side(Queue::Outbox).add_many("a", MANY).await?;
     assert_eq!(outbox.queue().claim(OwnerToken::new(), LEASE, MANY).await?.claimed.len(), MANY);
     stage.clock.advance(2 * LEASE);
     let before = proxy.said();
@@ -111,4 +114,25 @@ async fn a_store_that_only_sends_hears_the_servers_clock_again(stage: &Stage<MyS
         assert_eq!(proxy.said() - before, trips, "its clock is carried on for {after:?}");
     }
     Ok(())
+}
+
+async fn a_lone_message_wakes_another_process_with_its_own_commit(stage: &Stage<Postgres>) -> Verdict {
+    let (proxy, store) = counted(stage).await?;
+    let (outbox, queue) = (Outbox::new(store), stage.outbox.queue());
+    let hour = Duration::from_secs(3600);
+    let worker = stage.work(Queue::Outbox, &Script::succeed(), WorkerOptions::default().poll(hour).poll_max(hour));
+    let mut before = 0;
+    for n in 1..=5 {
+        // What comes sooner is not alone.
+        tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await.ok();
+        outbox.enqueue(NewMessage::new("a", "")).await?;
+        // Nothing but a notification wakes that worker.
+        eventually("it is handled", || async move { Ok(queue.stats().await?.done == n) }).await?;
+        // The first prepares statements.
+        if n == 1 {
+            before = proxy.said();
+        }
+        assert_eq!(proxy.said() - before, n - 1, "a trip for each message, and none for its notification");
+    }
+    worker.stop().await
 }

@@ -59,6 +59,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
              SELECT id FROM @new",
         // Each value is a numbered parameter; a server takes at most 2,100 of them.
         all_new: None,
+        all_told: None,
         sizes: &[150, 50],
         null: Some(" "),
     },
@@ -209,6 +210,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     questions: questions::QUESTIONS,
     outbox_insert: "INSERT INTO {t} ({new}) SELECT {new_values} {if_new}",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
+    unique: None,
     inbox_alone: InboxSql {
         insert: INBOX_INSERT,
         accept: INBOX_INSERT,

@@ -15,6 +15,7 @@ use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::{Places, SIZES};
+use crate::sql::unique::UniqueSql;
 use steps::STEPS;
 use words::WORDS;
 
@@ -59,14 +60,14 @@ pub(crate) const DEPLOY_UNLOCK: &str = "SELECT RELEASE_LOCK('postroom_schema')";
 /// Claims messages of every place.
 macro_rules! claim {
     ($how:literal) => {
-        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL, NULL)")
+        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?8, ?6, ?7, NULL, NULL, NULL, NULL)")
     };
 }
 
 /// Claims messages of some topics and destinations.
 macro_rules! claim_of {
     ($how:literal) => {
-        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12)")
+        concat!("CALL {t}_claim(", $how, ", ?1, ?2, ?3, ?4, ?5, ?8, ?6, ?7, ?9, ?10, ?11, ?12)")
     };
 }
 
@@ -311,6 +312,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values})",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
+    unique: Some(UniqueSql::new("CALL {t}_take(?1, ?2, ?3, ?4, ?5, ?6, ?7)")),
     inbox_alone: InboxSql {
         insert: INBOX_INSERT,
         accept: INBOX_INSERT,

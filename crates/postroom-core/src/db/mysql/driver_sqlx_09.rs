@@ -127,7 +127,7 @@ pub(crate) fn is_new_enough(version: &str) -> bool {
 impl Session for MySqlServerConnection {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
         // A procedure answers with the number of messages that it changed.
-        if statement.sql.starts_with("CALL ") {
+        if statement.sql.starts_with("CALL ") && statement.expects != Expects::RowOrDuplicate {
             let changed = self.query(statement, |row| row.int(0)).await?;
             return statement.check(changed.into_iter().flatten().filter_map(|rows| u64::try_from(rows).ok()).sum());
         }
@@ -154,6 +154,11 @@ impl Tx for MySqlConnection {
             }
             Err(error) => Err(failed(error)),
         }
+    }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        let row = bound(statement).fetch_optional(self).await.map_err(failed)?;
+        row.map_or(Ok(None), |row| row.uuid(0))
     }
 }
 

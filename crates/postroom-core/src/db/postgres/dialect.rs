@@ -7,6 +7,7 @@ use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::Places;
+use crate::sql::unique::UniqueSql;
 
 #[macro_use]
 mod words;
@@ -20,6 +21,7 @@ pub(crate) use session::{
     FOR_VERBS, HAS_SETTINGS, HELLO, NOTIFY, POOLED_BEGIN_HANDLER, ROLL_BACK, SEAL,
 };
 use steps::STEPS;
+use words::TAKE;
 
 pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered("$"),
@@ -30,6 +32,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         ("by_number", " = ANY (?1::bigint[])"),
         // Which messages those are is decided where they are moved.
         ("lock", ""),
+        ("of_key", " FOR UPDATE OF u SKIP LOCKED"),
         ("durable", durable!()),
         // OFFSET 0 keeps the planner from reading a table as a whole that it takes for empty.
         ("beside", "{troubled}{beside_ended}"),
@@ -100,6 +103,11 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         all_new: Some(
             "INSERT INTO {t} ({new})
              SELECT a.* FROM (SELECT {durable} OFFSET 0) AS once, unnest({new_arrays}) AS a ({new})",
+        ),
+        all_told: Some(
+            "INSERT INTO {t} ({new})
+             SELECT a.* FROM (SELECT {durable}, pg_notify({behind|1}, {behind|2}) OFFSET 0) AS once,
+                 unnest({new_arrays}) AS a ({new})",
         ),
         sizes: &[],
         null: None,
@@ -323,6 +331,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     // The column of the conflict is not named: naming it would require the permission to read it.
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
+    unique: Some(UniqueSql::new(TAKE)),
     inbox_alone: InboxSql {
         insert: "INSERT INTO {t} ({new}, born) VALUES ({new_values}, 0) ON CONFLICT (source, message_id) DO NOTHING",
         accept: "INSERT INTO {t} ({new}, born) SELECT {new_values}, 0 WHERE {durable} IS NOT NULL

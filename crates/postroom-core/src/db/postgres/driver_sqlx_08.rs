@@ -2,8 +2,10 @@
 
 use sqlx_core_08::Error as SqlxError;
 use sqlx_core_08::query::{Query, query};
+use sqlx_core_08::row::Row as _;
 use sqlx_core_08::transaction::Transaction;
 use sqlx_postgres_08::{PgArguments, PgConnection, PgPool, Postgres};
+use uuid::Uuid;
 
 use crate::db::postgres::error::kind_of;
 use crate::mailbox::transaction::{Begin, Commit};
@@ -15,11 +17,20 @@ impl Tx for PgConnection {
         let done = bound(statement).execute(self).await.map_err(failed)?;
         statement.check(done.rows_affected())
     }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        let row = bound(statement).fetch_optional(self).await.map_err(failed)?;
+        row.map_or(Ok(None), |row| row.try_get(0).map_err(failed))
+    }
 }
 
 impl Tx for Transaction<'_, Postgres> {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
         PgConnection::run(self, statement).await
+    }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        PgConnection::read_id(self, statement).await
     }
 }
 

@@ -206,6 +206,11 @@ impl Tx for PgConnection {
         let done = bound(statement).execute(self).await.map_err(failed)?;
         statement.check(done.rows_affected())
     }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        let row = bound(statement).fetch_optional(self).await.map_err(failed)?;
+        row.map_or(Ok(None), |row| row.uuid(0))
+    }
 }
 
 impl Behind for Postgres {

@@ -4,6 +4,7 @@ use std::error::Error as _;
 
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
 
 use crate::db::postgres::error::kind_of;
 use crate::sql::{Done, Statement, Tx, Value};
@@ -15,6 +16,12 @@ impl Tx for Transaction<'_> {
         let values: Vec<_> = statement.values.iter().map(typed).collect();
         let rows = self.execute_typed(&statement.sql, &values).await.map_err(failed)?;
         statement.check(rows)
+    }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        let values: Vec<_> = statement.values.iter().map(typed).collect();
+        let rows = self.query_typed(&statement.sql, &values).await.map_err(failed)?;
+        rows.first().map_or(Ok(None), |row| row.try_get(0).map_err(failed))
     }
 }
 

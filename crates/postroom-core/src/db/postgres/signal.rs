@@ -1,10 +1,11 @@
 //! Wake-ups between processes: NOTIFY, sent outside the producer's transaction, at most once every few milliseconds.
-//! Inside the transaction it would make commits wait for each other. Without it, workers poll.
+//! Inside the transaction it would make commits wait for each other. Only a lone message is stored and notified of in
+//! one statement. Without notifications, workers poll.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::runtime::Handle;
@@ -16,13 +17,15 @@ use crate::db::postgres::driver_sqlx_09::PgTarget;
 use crate::db::server::{Pool, Settings, Signal};
 use crate::queue::Queue;
 use crate::sql::{Session, Statement, Value};
-use crate::store::Wake;
+use crate::store::{News, Wake};
 use crate::support::clock::monotonic;
 use crate::support::task::in_background;
 use crate::telemetry;
 
 /// Wake-ups within this pause are sent as one.
 const PAUSE: Duration = Duration::from_millis(2);
+/// A message that comes this long after the one before it notifies with its own commit.
+const LULL: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -33,6 +36,7 @@ pub(crate) struct Notify {
     wakes: [Wake; 2],
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
+    lull: Lull,
     /// `None` until a worker waits for wake-ups.
     ear: Mutex<Option<Ear>>,
     gone: DropGuard,
@@ -51,6 +55,7 @@ impl Signal<Postgres> for Notify {
             wakes,
             pending: Arc::default(),
             is_sending: Arc::default(),
+            lull: Lull::default(),
             ear: Mutex::new(Some(ear).filter(|_| settings.notify)),
             gone: CancellationToken::new().drop_guard(),
         }
@@ -61,6 +66,15 @@ impl Signal<Postgres> for Notify {
         if let Some(ear) = ear {
             drop(in_background(ear.listen(self.gone.token().clone())));
         }
+    }
+
+    fn news(&self) -> Option<News> {
+        let channel = self.channel.clone()?;
+        let is_first = self.lull.is_over() && !self.is_sending.load(Ordering::SeqCst);
+        // If a worker of this process gets it, the others need not look.
+        let is_for_others = !self.wakes[Queue::Outbox.index()].is_heard();
+        let text = format!("{}{}", Queue::Outbox.as_str(), self.signature);
+        (is_first && is_for_others).then(|| News { channel, text, is_told: AtomicBool::new(false) })
     }
 
     fn tell(&self, queue: Queue, pool: &Arc<Pool<Postgres>>) {
@@ -81,6 +95,18 @@ impl Signal<Postgres> for Notify {
             };
             drop(in_background(voice.speak()));
         }
+    }
+}
+
+/// Whether the last lone message was long enough ago. Commits that notify wait for each other, so that only those do
+/// that have nobody to wait for.
+#[derive(Debug, Default)]
+struct Lull(Mutex<Option<Instant>>);
+
+impl Lull {
+    fn is_over(&self) -> bool {
+        let (mut last, now) = (self.0.lock().unwrap_or_else(PoisonError::into_inner), monotonic());
+        last.replace(now).is_none_or(|last| now.duration_since(last) > LULL)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::db::server::{Engine, HandlerTx, ServerStore};
 use crate::message::{Incoming, MessageId, NewMessage};
-use crate::sql::Session;
+use crate::store::unique::{self, OnSession};
 use crate::store::{Admission, HandledMark, Stored};
 use crate::support::error::Result;
 use crate::work::handler::{Ack, Backend};
@@ -32,9 +32,8 @@ impl<E: Engine> Backend for E {
 
     async fn enqueue(tx: &mut HandlerTx<E>, message: NewMessage) -> Result<Stored> {
         tx.enqueued = true;
-        let insert = tx.core.verbs.insert(&message, tx.core.clock.now());
-        let done = tx.link.execute(&insert).await?;
-        Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
+        let insert = tx.core.verbs.insert(&message, tx.core.clock.now())?;
+        unique::store(&mut OnSession(&mut tx.link), &message, &insert).await
     }
 
     async fn arrive(tx: &mut HandlerTx<E>, incoming: &Incoming, hold: Duration) -> Result<Admission> {

@@ -1,11 +1,12 @@
 //! Group commit on the client side: messages that many callers enqueue at the same time travel as one statement and
 //! commit once. No message waits for others to join it: a single message is sent at once.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::db::server::{Engine, ServerShared};
+use crate::db::server::{Engine, ServerShared, Signal};
 use crate::message::NewMessage;
 use crate::queue::Queue;
 use crate::store::Stored;
@@ -62,6 +63,12 @@ impl Gatherer {
 
 impl<E: Engine> ServerShared<E> {
     pub(super) async fn gather(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        if messages.iter().any(|message| message.unique.is_some()) {
+            // What waits for a unique key must not hold up others: they have other groups, and connections are left.
+            let permit = self.keyed.acquire().await;
+            let _permit = permit.map_err(|_| Error::new(ErrorKind::Closed, "the store was closed"))?;
+            return self.store(messages).await;
+        }
         if messages.len() > GROUP_ROWS_MAX {
             return self.store(messages).await;
         }
@@ -76,7 +83,8 @@ impl<E: Engine> ServerShared<E> {
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        if !self.verbs.inserts_wait_for_lanes() || messages.iter().all(|message| message.lane.is_none()) {
+        let keeps_order = messages.iter().any(|message| message.unique.is_some());
+        if keeps_order || !self.verbs.inserts_wait_for_lanes() || messages.iter().all(|one| one.lane.is_none()) {
             return self.store_as_they_are(messages).await;
         }
         let (messages, places) = by_lock(messages);
@@ -86,14 +94,20 @@ impl<E: Engine> ServerShared<E> {
     }
 
     async fn store_as_they_are(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        let news = Arc::new(if messages.len() == 1 { self.signal.news() } else { None });
         let stored = self.write_autocommit(
-            messages,
-            |verbs, link, messages, now| Box::pin(verbs.autocommit_enqueue(link, messages, now)),
-            |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
+            (messages, news.clone()),
+            |verbs, link, (messages, news), now| {
+                Box::pin(verbs.autocommit_enqueue(link, messages, news.as_ref().as_ref(), now))
+            },
+            |verbs, link, (messages, _), now| Box::pin(verbs.enqueue(link, messages, now)),
         );
         let stored = stored.await?;
         // Before the callers get their answers, because workers need longer to start.
-        self.rang(Queue::Outbox);
+        match &*news {
+            Some(news) if news.is_told.load(Ordering::SeqCst) => self.wakes[Queue::Outbox.index()].ring(),
+            _ => self.rang(Queue::Outbox),
+        }
         Ok(stored)
     }
 }

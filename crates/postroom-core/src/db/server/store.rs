@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use crate::db::server::group_commit::Gatherer;
 use crate::db::server::migrate::{migrate, version};
 use crate::db::server::transact::TxFn;
@@ -46,9 +48,12 @@ pub(crate) struct ServerShared<E: Engine> {
     pub(crate) ack_outside: bool,
     /// One for messages with a lane, where these wait for other transactions.
     pub(super) gatherers: [Gatherer; 2],
+    /// For messages with a unique key, which may wait for somebody's open transaction. The renewal of a lease must not
+    /// wait for them.
+    pub(super) keyed: Semaphore,
     pub(super) outage: Outage,
     pub(crate) wakes: [Wake; 2],
-    signal: E::Signal,
+    pub(super) signal: E::Signal,
     is_awaited: AtomicBool,
 }
 
@@ -75,6 +80,7 @@ impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = SqlVerbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
+        let keyed = settings.verb_connections() / 2;
         let pool = Pool::new(target.clone(), Purpose::SqlVerbs, settings.verb_connections(), &settings);
         let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, &settings);
         let (said, verbs) = {
@@ -108,6 +114,7 @@ impl<E: Engine> ServerStore<E> {
             hear_again_after: settings.hear_again_after,
             ack_outside: settings.ack_outside,
             gatherers: Default::default(),
+            keyed: Semaphore::new(keyed),
             outage: Outage::default(),
             wakes,
             signal,

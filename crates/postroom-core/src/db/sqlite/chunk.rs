@@ -71,6 +71,12 @@ async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &
     match done.commit {
         Ok(()) => {
             let rest = done.chunk.split_off(done.outcomes.len());
+            // What is measured is looked up here: the writer does nothing that others can do beside it.
+            for ((claimed, _), (outcome, took)) in done.chunk.iter().zip(&done.outcomes) {
+                if let (Ok(message), Some(took)) = (&claimed.message, took) {
+                    run.meters.ended(message, *took, outcome.is_done());
+                }
+            }
             for (lease, outcome) in ack_outside(store, queue, done.chunk, done.outcomes).await {
                 run.report(lease, outcome);
             }
@@ -95,8 +101,9 @@ async fn ack_outside(
     store: &SqliteStore,
     queue: Queue,
     chunk: Vec<Work>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<(Outcome, Option<Duration>)>,
 ) -> Vec<(Lease, Outcome)> {
+    let outcomes = outcomes.into_iter().map(|(outcome, _)| outcome);
     let settled = chunk.into_iter().map(|(claimed, _)| claimed.lease).zip(outcomes);
     if !store.0.ack_outside {
         return settled.collect();
@@ -121,7 +128,8 @@ struct ChunkJob {
     queue: Queue,
     state: States,
     chunk: Vec<Work>,
-    outcomes: Vec<Outcome>,
+    /// How each of the first messages ended, and how long its handler took.
+    outcomes: Vec<(Outcome, Option<Duration>)>,
     enqueued: bool,
     meters: Arc<Meters>,
     reply: oneshot::Sender<ChunkDone>,
@@ -129,7 +137,8 @@ struct ChunkJob {
 
 struct ChunkDone {
     chunk: Vec<Work>,
-    outcomes: Vec<Outcome>,
+    /// How each of the first messages ended, and how long its handler took.
+    outcomes: Vec<(Outcome, Option<Duration>)>,
     enqueued: bool,
     commit: Result<()>,
 }
@@ -140,6 +149,21 @@ struct Prepared<'c> {
     held: CachedStatement<'c>,
     /// The lease that was found last, and the last message that is held with it.
     known: Option<(Lease, i64)>,
+}
+
+/// How a message was handled.
+struct Handled {
+    outcome: Outcome,
+    /// How long its handler took, if it ran.
+    took: Option<Duration>,
+    enqueued: bool,
+    response: Option<String>,
+}
+
+impl Handled {
+    fn not(outcome: Outcome) -> Self {
+        Self { outcome, took: None, enqueued: false, response: None }
+    }
 }
 
 /// What a handler answered to the message of that number in the chunk.
@@ -199,7 +223,7 @@ impl ChunkJob {
         message: &Message,
         handler: &BlockingHandler,
         time: &mut Instant,
-    ) -> std::result::Result<(Outcome, bool, Option<String>), TransactionLost> {
+    ) -> std::result::Result<Handled, TransactionLost> {
         let _span = telemetry::handle_span(&self.core.name, self.queue, message).entered();
         telemetry::handling(&self.core.name, self.queue, message);
         let (mut failure, mut enqueued) = (None, false);
@@ -223,7 +247,7 @@ impl ChunkJob {
             handled
         };
         if !on.is_held(lease, || self.core.verbs.held(self.queue, lease))? {
-            return Ok((Outcome::Lost, false, None));
+            return Ok(Handled::not(Outcome::Lost));
         }
         let result = on.savepoints.run_on_demand(handle)?;
         let enqueued = enqueued && result.is_ok();
@@ -235,8 +259,8 @@ impl ChunkJob {
         // One reading of the clock for each message: it ends where the next one begins.
         let started = std::mem::replace(time, monotonic());
         let took = time.saturating_duration_since(started);
-        telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, took);
-        Ok((outcome, enqueued, response))
+        telemetry::ended(&self.core.name, self.queue, message, &outcome, &self.meters, took);
+        Ok(Handled { outcome, took: Some(took), enqueued, response })
     }
 }
 
@@ -257,14 +281,14 @@ impl Job for ChunkJob {
             }
             let ran = match &claimed.message {
                 Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler, &mut time),
-                Err(why) => Ok((Outcome::failed(Cause::Unreadable, why.clone()), false, None)),
+                Err(why) => Ok(Handled::not(Outcome::failed(Cause::Unreadable, why.clone()))),
             };
             match ran {
-                Ok((outcome, enqueued, response)) => {
+                Ok(Handled { outcome, took, enqueued, response }) => {
                     if matches!(outcome, Outcome::Settled) {
                         answered.push((self.outcomes.len(), response));
                     }
-                    self.outcomes.push(outcome);
+                    self.outcomes.push((outcome, took));
                     self.enqueued |= enqueued;
                 }
                 Err(TransactionLost(error)) => return Ran::Spoilt(error),

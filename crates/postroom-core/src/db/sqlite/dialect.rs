@@ -13,6 +13,7 @@ use crate::sql::purge::{Old, PurgeTexts, Reclaim};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
 use crate::sql::text::Places;
+use crate::sql::unique::UniqueSql;
 
 use steps::STEPS;
 
@@ -221,8 +222,10 @@ pub(crate) const SQLITE: Dialect = Dialect {
         ack: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at)
              SELECT ?1, ?6, claim_no, ?5, ?2, at
              FROM {lease} AND to_seq >= ?6",
+        answered: "INSERT INTO {t}_answer (seq, response) VALUES (?1, ?2)
+             ON CONFLICT (seq) DO UPDATE SET response = excluded.response",
         done: "INSERT INTO {t}_done (from_seq, to_seq, no, at, by, claimed_at, response)
-             SELECT seq, seq, 1, ?3, ?4, ?3, ?5 FROM {t} WHERE {key}",
+             VALUES (last_insert_rowid(), last_insert_rowid(), 1, ?1, ?2, ?1, ?3)",
     }),
     lanes: None,
     ruled_lanes: None,
@@ -343,6 +346,11 @@ pub(crate) const SQLITE: Dialect = Dialect {
     },
     outbox_insert: "INSERT INTO {t} ({new}) VALUES ({new_values}) ON CONFLICT (id) DO NOTHING",
     outbox_by_message: shared::OUTBOX_BY_MESSAGE,
+    unique: Some(UniqueSql::new(
+        "INSERT INTO {t}_unique (name, id, until, until_done, replaces, at, look_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (name) DO UPDATE SET id = excluded.id, until = excluded.until, until_done = excluded.until_done,
+             replaces = excluded.replaces, at = excluded.at, look_at = excluded.look_at",
+    )),
     // OR FAIL: nothing is written before it fails, so SQLite need not keep a journal to undo it. The outbox does not
     // gain by it, because the functions in its trigger may fail, too.
     inbox_alone: InboxSql {

@@ -34,6 +34,11 @@ impl BlockingTx for Connection {
         run(&mut *self.prepare_cached(&statement.sql)?, statement)
     }
 
+    fn read_id(&self, statement: &Statement) -> Result<Option<Uuid>> {
+        let rows = query_while(self, statement, |row| row.uuid(0).map(Some))?;
+        Ok(rows.into_iter().next().flatten())
+    }
+
     fn check_durable(&self) -> Result<()> {
         check_synchronous(self.prepare_cached(SYNCHRONOUS)?.query_row([], |row| row.get(0))?)
     }
@@ -61,6 +66,10 @@ fn run(prepared: &mut rusqlite::Statement<'_>, statement: &Statement) -> Result<
 impl BlockingTx for Transaction<'_> {
     fn run(&self, statement: &Statement) -> Result<Done> {
         Connection::run(self, statement)
+    }
+
+    fn read_id(&self, statement: &Statement) -> Result<Option<Uuid>> {
+        Connection::read_id(self, statement)
     }
 
     fn check_durable(&self) -> Result<()> {
@@ -93,8 +102,7 @@ impl OutboxTx<Transaction<'_>> {
     pub fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
         let message = message.into_message()?;
         let (outbox, tx) = self.enqueuing();
-        let done = tx.run(&outbox.statement(&message)?)?;
-        Ok(outbox.stored(&message, done))
+        outbox.store_blocking(tx, &message)
     }
 
     /// Commits, and then wakes the workers.

@@ -5,6 +5,7 @@
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
+use uuid::Uuid;
 
 use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
 use crate::db::sqlite::error::kind_of;
@@ -16,6 +17,11 @@ impl Tx for SqliteConnection {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
         let done = bound(statement).execute(self).await.map_err(failed)?;
         statement.check(done.rows_affected())
+    }
+
+    async fn read_id(&mut self, statement: &Statement) -> Result<Option<Uuid>> {
+        let row = bound(statement).fetch_optional(self).await.map_err(failed)?;
+        row.map_or(Ok(None), |row| row.try_get(0).map_err(failed))
     }
 
     async fn check_durable(&mut self) -> Result<()> {

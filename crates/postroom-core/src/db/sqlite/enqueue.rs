@@ -12,10 +12,10 @@ use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::guard::{Guard, TransactionLost};
 use crate::db::sqlite::job::{Job, Ran, joined, kept};
 use crate::db::sqlite::store::SqliteShared;
-use crate::message::NewMessage;
+use crate::message::{Clash, NewMessage};
 use crate::queue::Queue;
 use crate::store::Stored;
-use crate::support::error::Result;
+use crate::support::error::{Error, ErrorKind, Result};
 
 /// How many messages of a caller are stored together with those of others.
 const FEW: usize = 10;
@@ -25,6 +25,7 @@ pub(crate) struct Enqueue {
     core: Arc<SqliteShared>,
     messages: Vec<NewMessage>,
     outcome: Option<Result<Vec<Stored>>>,
+    woke: bool,
     reply: oneshot::Sender<Result<Vec<Stored>>>,
 }
 
@@ -34,12 +35,41 @@ impl Enqueue {
         messages: Vec<NewMessage>,
     ) -> (Box<dyn Job>, oneshot::Receiver<Result<Vec<Stored>>>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Self { core, messages, outcome: None, reply }), answer)
+        (Box::new(Self { core, messages, outcome: None, woke: false, reply }), answer)
     }
 
     /// Whether it is small, still wanted, and goes to the same tables as another one.
     pub(super) fn may_join(&self, other: &Self) -> bool {
-        self.messages.len() <= FEW && self.is_wanted() && Arc::ptr_eq(&self.core, &other.core)
+        self.messages.len() <= FEW
+            && self.is_wanted()
+            && Arc::ptr_eq(&self.core, &other.core)
+            && !self.may_be_refused()
+            && !other.may_be_refused()
+    }
+
+    /// Whether another message with the same unique key is an error.
+    fn may_be_refused(&self) -> bool {
+        let refuses =
+            |message: &NewMessage| message.unique.as_ref().is_some_and(|unique| unique.clash == Clash::Refuse);
+        self.messages.iter().any(refuses)
+    }
+
+    /// Stores messages that may be refused. An ordinary refusal must not undo what others do in the same group.
+    fn run_alone(&mut self, conn: &Connection) -> Ran {
+        let (core, mut session) = (self.core.clone(), SqliteConn::after_outage(conn, self.core.outage.at()));
+        let stored = conn.execute_batch("SAVEPOINT postroom_refused").map_err(Error::from).and_then(|()| {
+            let stored = now(core.verbs.enqueue(&mut session, &self.messages, core.clock.now()));
+            let refused = stored.as_ref().is_err_and(|error| error.kind() == ErrorKind::Duplicate);
+            let undo = if refused { "ROLLBACK TO postroom_refused; " } else { "" };
+            match stored {
+                Err(error) if !refused => Err(error),
+                stored => Ok(conn.execute_batch(&format!("{undo}RELEASE postroom_refused")).map(|()| stored)?),
+            }
+        });
+        let (outcome, ran) = kept(stored.map_err(TransactionLost));
+        self.woke = outcome.is_ok() && core.wakes[Queue::Outbox.index()].ring_workers();
+        self.outcome = Some(outcome);
+        ran
     }
 
     /// Stores the messages of several callers, in the tables of the first.
@@ -50,6 +80,9 @@ impl Enqueue {
         let mut session = SqliteConn::after_outage(conn, core.outage.at());
         let stored = now(core.verbs.enqueue(&mut session, &messages, core.clock.now()));
         let (stored, ran) = kept(stored.map(Ok).map_err(TransactionLost));
+        // Before the commit: while that waits for the disk, a worker submits its claim, or it even joins the group.
+        let woke = core.wakes[Queue::Outbox.index()].ring_workers();
+        jobs.iter_mut().for_each(|job| job.woke = woke);
         // If the group fails, each of them runs again.
         let (mut messages, mut stored) = (messages.into_iter(), stored.unwrap_or_default().into_iter());
         for (job, count) in jobs.iter_mut().zip(counts) {
@@ -62,20 +95,23 @@ impl Enqueue {
 
 impl Job for Enqueue {
     fn run(&mut self, conn: &Connection, _: &Guard) -> Ran {
-        Self::run_together(conn, vec![self])
+        if self.may_be_refused() { self.run_alone(conn) } else { Self::run_together(conn, vec![self]) }
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
         let answer = joined(self.outcome, commit);
         if answer.is_ok() {
-            // Before the caller gets its answer, because workers need longer to start.
-            self.core.wakes[Queue::Outbox.index()].ring();
+            self.core.wakes[Queue::Outbox.index()].ring_others();
         }
         let _ = self.reply.send(answer);
     }
 
     fn is_wanted(&self) -> bool {
         !self.reply.is_closed()
+    }
+
+    fn woke_a_worker(&self) -> bool {
+        self.woke
     }
 
     fn as_enqueue(&mut self) -> Option<&mut Enqueue> {

@@ -5,8 +5,12 @@ use tokio::sync::oneshot;
 
 use crate::db::sqlite::enqueue::Enqueue;
 use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
+use crate::queue::Claims;
 use crate::store::Wake;
 use crate::support::error::{Error, ErrorKind, Result};
+
+/// That many claimed messages take longer to handle than a job takes to come and go.
+const BATCH_MIN: usize = 100;
 
 /// The state in which a job left the transaction it ran in.
 #[derive(Debug)]
@@ -37,6 +41,16 @@ pub(crate) trait Job: Send {
         false
     }
 
+    /// Whether it woke a worker, which is about to submit a claim.
+    fn woke_a_worker(&self) -> bool {
+        false
+    }
+
+    /// Whether it claimed so many messages that they are better handled while the next group runs.
+    fn claimed_a_batch(&self) -> bool {
+        false
+    }
+
     /// The job, if it only stores messages.
     fn as_enqueue(&mut self) -> Option<&mut Enqueue> {
         None
@@ -51,6 +65,8 @@ struct Call<F, R, T> {
     code: F,
     /// Wakes workers after the commit, before the caller gets its answer, because workers need longer to start.
     ring: R,
+    /// Whether what it returns is a batch of messages.
+    is_batch: fn(&T) -> bool,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
@@ -61,7 +77,17 @@ pub(crate) fn job<T: Send + 'static>(
     ring: impl Fn(&T) + Send + 'static,
 ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
     let (reply, answer) = oneshot::channel();
-    (Box::new(Call { code, ring, outcome: None, reply }), answer)
+    (Box::new(Call { code, ring, is_batch: |_| false, outcome: None, reply }), answer)
+}
+
+/// A claim.
+pub(crate) fn claim_job(
+    mut claim: impl FnMut(&Connection) -> Result<Claims> + Send + 'static,
+) -> (Box<dyn Job>, oneshot::Receiver<Result<Claims>>) {
+    let (reply, answer) = oneshot::channel();
+    let code = move |conn: &Connection, _: &Guard| claim(conn).map(Ok).map_err(TransactionLost);
+    let is_batch = |claims: &Claims| claims.claimed.len() >= BATCH_MIN;
+    (Box::new(Call { code, ring: |_: &Claims| {}, is_batch, outcome: None, reply }), answer)
 }
 
 /// One of our own operations: it needs no savepoint, because an error in it rolls the whole group back.
@@ -104,6 +130,10 @@ where
 
     fn is_wanted(&self) -> bool {
         !self.reply.is_closed()
+    }
+
+    fn claimed_a_batch(&self) -> bool {
+        self.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok()).is_some_and(self.is_batch)
     }
 
     fn failed_as(&self) -> Option<ErrorKind> {

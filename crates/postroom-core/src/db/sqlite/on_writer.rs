@@ -11,7 +11,7 @@ use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::thread::OnFile;
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::Queue;
-use crate::sql::BlockingTx;
+use crate::store::unique;
 use crate::store::{Admission, Arrival, PutMode, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
@@ -26,8 +26,7 @@ impl SqliteShared {
     }
 
     pub(crate) fn insert_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
-        let done = conn.run(&self.verbs.insert(message, self.clock.now()))?;
-        Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
+        unique::store_blocking(conn, message, &self.verbs.insert(message, self.clock.now())?)
     }
 
     /// Whether the inbox already has a message.

@@ -11,7 +11,7 @@ use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::enqueue::Enqueue;
-use crate::db::sqlite::job::{user_job, verb_job};
+use crate::db::sqlite::job::{claim_job, user_job, verb_job};
 use crate::db::sqlite::readers::Readers;
 use crate::db::sqlite::schema::{migrate, schema_version};
 use crate::db::sqlite::thread::OnFile;
@@ -196,14 +196,26 @@ impl SqliteShared {
         A: Portable,
         T: Portable,
     {
-        let core = self.clone();
-        let verb = move |conn: &Connection| {
-            let mut session = SqliteConn::after_outage(conn, core.outage.at());
-            now(verb(&core.verbs, &mut session, &args, core.clock.now()))
-        };
-        let (job, answer) = verb_job(verb, rings.map(|queue| self.wakes[queue.index()].clone()));
+        let wake = rings.map(|queue| self.wakes[queue.index()].clone());
+        let (job, answer) = verb_job(self.on_writer(args, verb), wake);
         self.writer.submit(job)?;
         answer.await.map_err(|_| broken_down())?
+    }
+
+    fn on_writer<A, T>(
+        self: &Arc<Self>,
+        args: A,
+        verb: JobFn<A, T>,
+    ) -> impl FnMut(&Connection) -> Result<T> + Send + 'static
+    where
+        A: Portable,
+        T: Portable,
+    {
+        let core = self.clone();
+        move |conn: &Connection| {
+            let mut session = SqliteConn::after_outage(conn, core.outage.at());
+            now(verb(&core.verbs, &mut session, &args, core.clock.now()))
+        }
     }
 
     pub(crate) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
@@ -213,10 +225,12 @@ impl SqliteShared {
     }
 
     pub(crate) async fn claim(self: &Arc<Self>, queue: Queue, request: ClaimRequest) -> Result<Claims> {
-        let claim = self.write((queue, request), |verbs, conn, (queue, request), now| {
+        let claim = self.on_writer((queue, request), |verbs, conn, (queue, request), now| {
             Box::pin(verbs.claim(conn, *queue, request, now))
         });
-        claim.await
+        let (job, answer) = claim_job(claim);
+        self.writer.submit(job)?;
+        answer.await.map_err(|_| broken_down())?
     }
 
     pub(crate) async fn settle(self: &Arc<Self>, queue: Queue, settles: Arc<Vec<Settle>>) -> Result<Settled> {

@@ -1,5 +1,6 @@
 //! The loop of the writer thread: it opens the file, runs one group of jobs after the other, and ends when idle.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -51,6 +52,7 @@ struct Open {
     to: Opened,
     guard: Guard,
     checkpoints: Checkpoints,
+    commit_time: Cell<Duration>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -138,7 +140,13 @@ impl Shared {
 
     fn run_group(&self, open: &mut Open, first: Box<dyn Job>) -> Health {
         let is_in_place = || self.place.check(open.to.file);
-        let group = Group { shared: self, conn: &open.to.conn, guard: &open.guard, is_in_place: &is_in_place };
+        let group = Group {
+            shared: self,
+            conn: &open.to.conn,
+            guard: &open.guard,
+            is_in_place: &is_in_place,
+            commit_time: &open.commit_time,
+        };
         let health = group.run(first);
         if health == Health::Usable {
             open.checkpoints.after_commit(&open.to.conn);
@@ -188,7 +196,7 @@ impl Shared {
         }
         let (guard, checkpoints) = (Guard::set_up(&to.conn)?, Checkpoints::set_up(&to.conn)?);
         self.place.accept(&to);
-        Ok(Open { to, guard, checkpoints })
+        Ok(Open { to, guard, checkpoints, commit_time: Cell::default() })
     }
 
     /// Answers a job that no transaction could begin, and with it all jobs that have waited for the same lock since
@@ -246,6 +254,18 @@ impl Shared {
 
     pub(super) fn another_job(&self, may_be_session: bool) -> Option<Box<dyn Job>> {
         self.lock().pop_for_group(may_be_session).map(|waiting| waiting.job)
+    }
+
+    /// Does the same as [`Shared::another_job`], and waits a moment for it. Going to sleep would take longer.
+    pub(super) fn job_within(&self, wait: Duration) -> Option<Box<dyn Job>> {
+        let started = monotonic();
+        while started.elapsed() < wait {
+            std::thread::yield_now();
+            if let Some(job) = self.another_job(false) {
+                return Some(job);
+            }
+        }
+        None
     }
 
     pub(super) fn job_beside(&self, job: &mut dyn Job) -> Option<Box<dyn Job>> {

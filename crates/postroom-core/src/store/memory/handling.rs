@@ -3,12 +3,19 @@
 use super::MemoryStore;
 use crate::message::{NewMessage, WorkItemId};
 use crate::queue::{Queue, Settle};
-use crate::store::Store;
+use crate::store::{Store, Stored};
+use crate::support::error::Result;
 
 impl MemoryStore {
     /// Returns whether the row exists.
     pub(crate) fn knows(&self, id: WorkItemId) -> bool {
         self.tables().outbox.knows(id)
+    }
+
+    /// Returns what would become of the last of these messages if they were stored now.
+    pub(crate) fn would_store(&self, enqueued: &[NewMessage]) -> Result<Stored> {
+        let (now, doubt) = self.time();
+        self.tables().outbox.would_store(enqueued, now, doubt.late(now))
     }
 
     /// Ends a handler's transaction: its messages, its answers and its ack are stored together, or it returns false and
@@ -24,7 +31,8 @@ impl MemoryStore {
         let settled = ack.is_none_or(|(queue, ack)| tables.of(queue).settle(&ack, now, late).is_some());
         if settled {
             for message in enqueued {
-                tables.outbox.insert_new(message, now, late);
+                // Somebody may have taken its unique key since it was enqueued: then that message stays.
+                drop(tables.outbox.insert_unique(message, now, late));
             }
             for (id, response) in answers {
                 tables.outbox.answer(*id, response);

@@ -27,6 +27,8 @@ pub(super) struct Table {
     pub(super) rules: BTreeMap<(&'static str, String), super::rules::Kept>,
     /// Who asked a message to stop, by its number and its claim.
     pub(super) stops: BTreeMap<(i64, i64), Operator>,
+    /// Unique keys.
+    pub(super) unique: BTreeMap<String, super::unique::Key>,
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,
     last_seq: i64,
@@ -50,7 +52,7 @@ impl Table {
             let work = Work::new(State::Ready, now).with(due_at, expires_at, new.max_attempts);
             self.insert(work, Message { expires_at, ..new.to_message(now) });
         }
-        Stored { id, duplicate }
+        Stored::new(id, duplicate)
     }
 
     /// Its time to live begins at `late`.

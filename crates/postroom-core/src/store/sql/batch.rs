@@ -1,18 +1,20 @@
 //! Batches of rows, in the form that the database takes.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use super::rows::{int, number, outbox_row, text};
 use super::write_back::moved_meanwhile;
 use super::{Session, SqlVerbs};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
-use crate::sql::plans::{Extend, InsertMany};
+use crate::sql::plans::{Extend, InsertMany, Runs};
 use crate::sql::text::{ARRAY_BYTES_MAX, ARRAY_ROWS_MAX, SMALL, SqlTemplate, TEXT_BYTES_MAX};
 use crate::sql::{Expects, Row, Statement, Value};
-use crate::store::{Identity, Stored};
+use crate::store::unique::{self, OnSession};
+use crate::store::{Identity, News, Stored};
 use crate::support::clock::Timestamp;
-use crate::support::error::Result;
+use crate::support::error::{ErrorKind, Result};
 
 impl SqlVerbs {
     pub(crate) async fn enqueue(
@@ -25,20 +27,27 @@ impl SqlVerbs {
         while !rest.is_empty() {
             let (chunk, after) = rest.split_at(self.rows_that_fit(rest));
             rest = after;
-            if let Some(new) = self.insert_many(session, chunk, now).await? {
+            if chunk.iter().all(|message| message.unique.is_none())
+                && let Some(new) = self.insert_many(session, chunk, now).await?
+            {
                 stored.extend(new);
                 continue;
             }
             for message in chunk {
-                let done = session.execute(&self.insert(message, now)).await?;
-                stored.push(Stored { id: message.work_item_id(), duplicate: done.duplicate });
+                let insert = self.insert(message, now)?;
+                stored.push(unique::store(&mut OnSession(session), message, &insert).await?);
             }
         }
         if session.in_doubt() {
-            for stored in stored.iter_mut().filter(|stored| stored.duplicate) {
+            let its_own =
+                |(one, message): &(&mut Stored, &NewMessage)| one.duplicate && one.id == message.work_item_id();
+            for (stored, message) in stored.iter_mut().zip(messages).filter(its_own) {
                 // It is no duplicate if an earlier try stored it, whose commit was not answered.
                 let found = self.find(session, &Identity::Outbox(stored.id.as_uuid())).await?;
                 stored.duplicate = !found.iter().any(|row| row.work.created_at == now);
+                if stored.is_new() {
+                    stored.replaced = unique::replaced(&mut OnSession(session), &self.insert(message, now)?).await?;
+                }
             }
         }
         Ok(stored)
@@ -50,19 +59,31 @@ impl SqlVerbs {
         &self,
         session: &mut impl Session,
         messages: &[NewMessage],
+        news: Option<&News>,
         now: Timestamp,
     ) -> Result<Option<Vec<Stored>>> {
-        if self.rows_that_fit(messages) != messages.len() {
+        let is_unique = |message: &NewMessage| message.unique.is_some();
+        if self.rows_that_fit(messages) != messages.len() || messages.iter().any(is_unique) {
             return Ok(None);
         }
         messages.iter().for_each(|message| self.notice_new(message, now));
-        if let InsertMany::Answered { all_new: Some(all_new), .. } = &self.statements.insert_many
+        if let InsertMany::Answered { all_new: Some(all_new), all_told, .. } = &self.statements.insert_many
             && messages.iter().all(|message| !message.has_given_id)
         {
             let rows: Vec<_> = messages.iter().map(|message| outbox_row(message, now, self.late(now))).collect();
-            let insert = all_new.with_rows(&rows, &[]).expecting(Expects::AllNew);
-            if !session.execute(&insert).await?.duplicate {
-                let new = |message: &NewMessage| Stored { id: message.work_item_id(), duplicate: false };
+            let told = all_told.as_ref().zip(news);
+            let insert = match told {
+                Some((sql, news)) => sql.with_rows(rows, &[text(Some(&news.channel)), text(Some(&news.text))]),
+                None => all_new.with_rows(rows, &[]),
+            };
+            let done = match session.execute(&insert.expecting(Expects::AllNew)).await {
+                // The server may have no room for notifications. Without them, the others poll.
+                Err(error) if told.is_some() && error.kind() == ErrorKind::Database => return Ok(None),
+                done => done?,
+            };
+            if !done.duplicate {
+                told.iter().for_each(|(_, news)| news.is_told.store(true, Ordering::SeqCst));
+                let new = |message: &NewMessage| Stored::new(message.work_item_id(), false);
                 return Ok(Some(messages.iter().map(new).collect()));
             }
         }
@@ -86,17 +107,17 @@ impl SqlVerbs {
         let firsts = messages.iter().filter(|message| known.insert(message.work_item_id()));
         let mut rows: Vec<_> = firsts.map(|message| outbox_row(message, now, self.late(now))).collect();
         let insert =
-            |sql: &SqlTemplate, rows: &[Vec<Value>]| sql.with_rows(rows, &[]).expecting(Expects::RowOrDuplicate);
+            |sql: &SqlTemplate, rows: Vec<Vec<Value>>| sql.with_rows(rows, &[]).expecting(Expects::RowOrDuplicate);
         let mut new: HashSet<_> = match &self.statements.insert_many {
             InsertMany::Each => return Ok(None),
             InsertMany::AllOrNone { .. } if rows.len() < messages.len() => return Ok(None),
             // The statement for one message says whether it exists.
             InsertMany::AllOrNone { .. } if messages.len() == 1 => {
-                let duplicate = session.execute(&self.insert(&messages[0], now)).await?.duplicate;
-                return Ok(Some(vec![Stored { id: messages[0].work_item_id(), duplicate }]));
+                let duplicate = session.execute(&self.insert(&messages[0], now)?).await?.duplicate;
+                return Ok(Some(vec![Stored::new(messages[0].work_item_id(), duplicate)]));
             }
             InsertMany::AllOrNone { sql, .. } => {
-                if session.execute(&insert(sql, &rows)).await?.duplicate {
+                if session.execute(&insert(sql, rows)).await?.duplicate {
                     return Ok(None);
                 }
                 messages.iter().map(|message| Some(message.work_item_id().as_uuid())).collect()
@@ -107,13 +128,13 @@ impl SqlVerbs {
                 for value in rows.iter_mut().flatten().filter(|value| null.is_some() && **value == Value::Text(None)) {
                     *value = text(*null);
                 }
-                session.query(&insert(sql, &rows), |row| row.uuid(0)).await?.into_iter().collect()
+                session.query(&insert(sql, rows), |row| row.uuid(0)).await?.into_iter().collect()
             }
         };
         let stored = messages.iter().map(|message| {
             let id = message.work_item_id();
             // The second of two messages with the same id is a duplicate too.
-            Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
+            Stored::new(id, !new.remove(&Some(id.as_uuid())))
         });
         Ok(Some(stored.collect()))
     }
@@ -154,7 +175,7 @@ impl SqlVerbs {
         let goes_alone = |ack: &&(_, Option<&str>)| ack.1.is_some() && many.is_some_and(SqlTemplate::takes_json);
         let (alone, together): (Vec<_>, Vec<_>) = acks.iter().partition(goes_alone);
         if let Some(runs) = &statements.runs {
-            return self.ack_runs(session, queue, &runs.ack, acks, now).await;
+            return self.ack_runs(session, queue, runs, acks, now).await;
         }
         if let (Some(sql), Some((lease, ranges))) = (&statements.ack_ranges, one_holder(acks)) {
             let values = [&at[..], &Self::fence(lease)[1..]].concat();
@@ -174,19 +195,19 @@ impl SqlVerbs {
         &self,
         session: &mut impl Session,
         queue: Queue,
-        sql: &SqlTemplate,
+        runs: &Runs<SqlTemplate>,
         acks: &[(&Lease, Option<&str>)],
         now: Timestamp,
     ) -> Result<u64> {
         let (at, mut held) = (int(self.late(now).as_micros()), 0);
-        let follows = |one: &(&Lease, Option<&str>), next: &(&Lease, Option<&str>)| {
-            one.1.is_none() && next.1.is_none() && one.0.is_followed_by(next.0)
-        };
-        for run in acks.chunk_by(follows) {
-            if let ([first, .., last], None) = (run, run[0].1) {
+        for run in acks.chunk_by(|one, next| one.0.is_followed_by(next.0)) {
+            if let [first, .., last] = run {
                 let mut values = Self::fence(first.0);
                 values.extend([text(None), at.clone(), int(last.0.seq)]);
-                if session.execute(&sql.with(values)).await?.rows > 0 {
+                if session.execute(&runs.ack.with(values)).await?.rows > 0 {
+                    for (lease, response) in run.iter().filter(|(_, response)| response.is_some()) {
+                        session.execute(&runs.answered.with(vec![int(lease.seq), text(*response)])).await?;
+                    }
                     held += run.len() as u64;
                     continue;
                 }

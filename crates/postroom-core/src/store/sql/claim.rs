@@ -205,7 +205,7 @@ impl SqlVerbs {
         let owner = request.owner;
         let read = move |row: &dyn Row| {
             let at = rows::claimed_at(row)?;
-            Ok((at, read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?))
+            Ok((at, read_claimed(row, queue, owner, until, rows::Known::Any)?))
         };
         let asked = monotonic();
         let mut claimed = session.query(&claim, read).await?;

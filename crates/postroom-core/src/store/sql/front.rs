@@ -170,7 +170,7 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<Taken> {
         let mut candidates = self.waiting(session, line, request, now).await?;
-        let full = candidates.get(request.batch.saturating_sub(1)).map(|last| last.at);
+        let full = candidates.get(request.batch.saturating_sub(1)).map(|last| (last.at, last.seq));
         let mut looked = Looked::default();
         let Onward { from, since, mut witness } = self.onward(session, (queue, front), request).await?;
         let at = session.query(&front.at.with(Vec::new()), |row| row.int(0)).await?;
@@ -262,15 +262,15 @@ impl SqlVerbs {
         (queue, front): (Queue, &Front<SqlTemplate>),
         request: &ClaimRequest,
         (now, from): (Timestamp, i64),
-        full: Option<Timestamp>,
+        full: Option<(Timestamp, i64)>,
     ) -> Result<Looked> {
         let (until, owner) = (self.late(now).plus(request.lease), request.owner);
         let (mut looked, mut total, places) = (Looked::default(), 0_u64, request.places());
-        let (mut in_turn, mut next) = (0, Some(from));
+        let (mut in_turn, mut next, wants_all) = (0, Some(from), request.topics.is_none());
         while let Some(from) = next.take() {
             let read = |row: &dyn Row| {
                 let (seq, at, bytes) = (number(row, message::SEQ)?, rows::claimed_at(row)?, rows::payload_bytes(row)?);
-                let is_ours = is_for(&places, queue, row, (message::TOPIC, message::NEXT + 2));
+                let is_ours = wants_all || is_for(&places, queue, row, (message::TOPIC, message::NEXT + 2));
                 let lane = row.str(message::LANE)?;
                 if lane.is_none() && !is_ours {
                     next = Some(seq);
@@ -287,7 +287,7 @@ impl SqlVerbs {
                 let is_delayed = at.as_micros() > number(row, message::CREATED_AT)?;
                 total = total.saturating_add(bytes);
                 let fits = in_turn < request.budget.least || total <= request.budget.bytes;
-                let is_after = full.is_some_and(|full| at > full) && !is_delayed;
+                let is_after = full.is_some_and(|full| (at, seq) > full) && !is_delayed;
                 if in_turn >= request.batch || looked.candidates.len() >= PASSED_MAX || !fits || is_after {
                     looked.stopped_at = Some(seq);
                     return Ok(None);
@@ -296,7 +296,7 @@ impl SqlVerbs {
                 in_turn += usize::from(!is_delayed);
                 looked.last = Some(seq);
                 looked.turns.extend(lane.map(|_| seq));
-                let fresh = Some(read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?);
+                let fresh = Some(read_claimed(row, queue, owner, until, rows::Known::Fresh)?);
                 looked.candidates.push(Candidate { at, seq, bytes, fresh });
                 Ok(Some(()))
             };

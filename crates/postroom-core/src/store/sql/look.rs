@@ -124,7 +124,7 @@ impl SqlVerbs {
                 });
                 return Ok(None);
             }
-            let claimed = read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?;
+            let claimed = read_claimed(row, queue, owner, until, rows::Known::Any)?;
             Ok(Some((rows::claimed_at(row)?, claimed)))
         };
         let found = session.query(&take_or_look.with(values), read).await?;

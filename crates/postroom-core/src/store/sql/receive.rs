@@ -67,11 +67,8 @@ impl SqlVerbs {
         let owner = uuid(Some(OwnerToken::new().as_uuid()));
         let mut row = inbox_row(incoming, None, late, late);
         row.extend([owner.clone(), super::text(response)]);
-        let done = self.statements.inbox.runs.as_ref().map(|runs| {
-            let mut values = super::inbox::key_values(&incoming.key);
-            values.extend([int(late.as_micros()), owner, super::text(response)]);
-            runs.done.with(values)
-        });
+        let done = self.statements.inbox.runs.as_ref();
+        let done = done.map(|runs| runs.done.with(vec![int(late.as_micros()), owner, super::text(response)]));
         let insert = self.statements.inbox_alone.handled.with(row).expecting(Expects::RowOrDuplicate);
         std::iter::once(insert).chain(done).collect()
     }

@@ -45,13 +45,13 @@ pub(super) fn headers_json(headers: &Headers) -> Option<String> {
     (!headers.is_empty()).then(|| serde_json::to_string(headers).unwrap_or_default())
 }
 
-/// When a claimed row was read.
+/// What is known of a row before it is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
-    /// Before the claim, so its claim number is still that of the last claim.
-    BeforeClaim,
-    /// By the claim itself.
-    AfterClaim,
+pub(super) enum Known {
+    /// Nothing has happened to the message, so what is counted of that need not be read.
+    Fresh,
+    /// It was claimed by the query itself, or whatever else happened to it.
+    Any,
 }
 
 /// Returns the position in the queue of a claimed row. A server that does not return it gives the time of the next
@@ -75,17 +75,15 @@ pub(super) fn read_claimed(
     queue: Queue,
     owner: OwnerToken,
     until: Timestamp,
-    read: Read,
+    known: Known,
 ) -> Result<Claimed> {
-    let lease = Lease {
-        seq: number(row, message::SEQ)?,
-        owner,
-        claim_no: number(row, message::CLAIM_NO)? + i64::from(read == Read::BeforeClaim),
-        until,
-        attempts: count(row, message::ATTEMPTS).ok().flatten().unwrap_or(0),
-        crashes: count(row, message::CRASHES).ok().flatten().unwrap_or(0),
+    let counted = |column| count(row, column).ok().flatten().unwrap_or(0);
+    let (claim_no, attempts, crashes) = match known {
+        Known::Fresh => (1, 0, 0),
+        Known::Any => (number(row, message::CLAIM_NO)?, counted(message::ATTEMPTS), counted(message::CRASHES)),
     };
-    Ok(Claimed { lease, message: read_message(row, queue).map(Arc::new).map_err(|error| error.to_string()) })
+    let lease = Lease { seq: number(row, message::SEQ)?, owner, claim_no, until, attempts, crashes };
+    Ok(Claimed { lease, message: read_message(row, queue, known).map(Arc::new).map_err(|error| error.to_string()) })
 }
 
 pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
@@ -111,7 +109,7 @@ pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
         expires_at: moment(row, message::EXPIRES_AT).unwrap_or(None),
     };
     let message = match state {
-        Some(_) => read_message(row, queue),
+        Some(_) => read_message(row, queue, Known::Any),
         None => Err(corrupt("state", &code.to_string())),
     };
     Ok(Record {
@@ -123,7 +121,7 @@ pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
     })
 }
 
-fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
+fn read_message(row: &dyn Row, queue: Queue, known: Known) -> Result<Message> {
     let kind = row.str(message::KIND)?.unwrap_or_default();
     let headers = match row.str(message::HEADERS)? {
         None => Headers::new(),
@@ -131,6 +129,10 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
             .map_err(|source| corrupt("headers", "not a JSON object of texts").caused_by(source))?,
     };
     let payload = row.text(message::PAYLOAD)?;
+    let (attempts, last_error) = match known {
+        Known::Fresh => (0, None),
+        Known::Any => (count(row, message::ATTEMPTS)?.unwrap_or(0), row.text(message::LAST_ERROR)?),
+    };
     Ok(Message {
         origin: read_origin(row, queue, message::NEXT)?,
         kind: Kind::from_name(kind).ok_or_else(|| corrupt("kind", kind))?,
@@ -143,9 +145,9 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
         created_at: Timestamp::from_micros(number(row, message::CREATED_AT)?),
         due_at: moment(row, message::DUE_AT)?,
         expires_at: moment(row, message::EXPIRES_AT)?,
-        attempts: count(row, message::ATTEMPTS)?.unwrap_or(0),
+        attempts,
         max_attempts: count(row, message::MAX_ATTEMPTS)?,
-        last_error: row.text(message::LAST_ERROR)?,
+        last_error,
     })
 }
 

@@ -41,12 +41,22 @@ impl Line {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something arrived: one of those that wait looks.
-    pub(super) fn ring(&self) {
-        let mut state = self.state();
-        state.rings += 1;
-        state.asked.clear();
-        state.pass();
+    /// Something arrived: one of those that wait looks. Returns false if nobody waits.
+    pub(super) fn ring(&self) -> bool {
+        self.ring_after(|| {})
+    }
+
+    /// Does the same, and calls `before` when it is known who looks. The one that was woken last runs first, so what
+    /// starts others comes before.
+    pub(super) fn ring_after(&self, before: impl FnOnce()) -> bool {
+        let next = {
+            let mut state = self.state();
+            state.rings += 1;
+            state.asked.clear();
+            state.choose()
+        };
+        before();
+        next.inspect(|next| next.bell.notify_one()).is_some()
     }
 
     /// One that looked since this ring got everything.
@@ -95,14 +105,18 @@ impl State {
     }
 
     fn pass(&mut self) {
-        let next = self.waiting.iter().position(|waiter| !self.asked.contains(&waiter.id));
-        self.is_free = next.is_none();
-        if let Some(next) = next {
-            let next = self.waiting.swap_remove(next);
-            self.asked.push(next.id);
-            self.chosen.push(next.id);
+        if let Some(next) = self.choose() {
             next.bell.notify_one();
         }
+    }
+
+    fn choose(&mut self) -> Option<Arc<Waiter>> {
+        let next = self.waiting.iter().position(|waiter| !self.asked.contains(&waiter.id));
+        self.is_free = next.is_none();
+        let next = self.waiting.swap_remove(next?);
+        self.asked.push(next.id);
+        self.chosen.push(next.id);
+        Some(next)
     }
 
     /// Returns whether this one was chosen, and forgets it.
@@ -153,7 +167,7 @@ mod tests {
         let (line, first, second) = (Line::default(), Waiter::new(), Waiter::new());
         let (mut one, mut two) = (pin!(line.wait(&first)), pin!(line.wait(&second)));
         assert!(!is_ready(one.as_mut()) && !is_ready(two.as_mut()));
-        line.ring();
+        assert!(line.ring(), "somebody waited");
         assert!(is_ready(one.as_mut()) && !is_ready(two.as_mut()));
         line.pass();
         assert!(is_ready(two.as_mut()));
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn a_ring_that_nobody_waits_for_is_for_the_next_one() {
         let (line, first, second) = (Line::default(), Waiter::new(), Waiter::new());
-        line.ring();
+        assert!(!line.ring());
         assert!(is_ready(pin!(line.wait(&first))));
         assert!(!is_ready(pin!(line.wait(&second))));
     }

@@ -52,10 +52,12 @@ impl Backend for Memory {
     }
 
     async fn enqueue(tx: &mut MemoryTx, message: NewMessage) -> Result<Stored> {
-        let id = message.work_item_id();
-        let duplicate = tx.store.knows(id) || tx.enqueued.iter().any(|other| other.work_item_id() == id);
         tx.enqueued.push(message);
-        Ok(Stored { id, duplicate })
+        let stored = tx.store.would_store(&tx.enqueued);
+        if stored.is_err() {
+            tx.enqueued.pop();
+        }
+        stored
     }
 
     async fn arrive(tx: &mut MemoryTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {

@@ -50,6 +50,7 @@ async fn tidy(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
             queue.correct_times().await?;
         }
     }
+    while queue.sweep_keys(STEP_ROWS).await? == STEP_ROWS as u64 {}
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::queue::Terms;
 use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
 use crate::store::{BoxFuture, Stop, WakeListener};
 use crate::support::by_number::ByNumber;
-use crate::support::clock::{Timestamp, monotonic};
+use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 use crate::work::batch::{BatchRun, Lost, Process};
@@ -37,13 +37,14 @@ use crate::work::worker::unchanged::Quiet;
 const REPORTS_MAX: usize = 1024;
 /// While this many settles are in progress, further reports are collected.
 const SETTLES_AT_ONCE: usize = 2;
-/// A message that became due during a claim is claimed again at once.
-const JUST_DUE: Duration = Duration::from_millis(50);
 /// How long interrupted work has to release its messages.
 const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
 /// How often a worker asks whether messages that it has in progress are to stop.
 const STOPS_EVERY: Duration = Duration::from_millis(750);
+
+/// When maintenance begins: what waits comes first.
+const FIRST_UPKEEP: Duration = Duration::from_secs(1);
 
 type Renewing = BoxFuture<'static, (Vec<Lease>, Instant, Result<Vec<bool>>)>;
 
@@ -149,7 +150,8 @@ impl Loop {
         let mut shutdown = pin!(shutdown);
         let mut renewal = tokio::time::interval((self.options.lease / 6).max(Duration::from_millis(1)));
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut upkeep = tokio::time::interval(self.options.maintenance);
+        let first_upkeep = monotonic() + self.options.maintenance.min(FIRST_UPKEEP);
+        let mut upkeep = tokio::time::interval_at(first_upkeep.into(), self.options.maintenance);
         let mut end_at: Option<Instant> = None;
         let mut broken_off = false;
         let mut reports = Vec::new();
@@ -165,7 +167,11 @@ impl Loop {
                     debug_assert!(received > 0, "the loop keeps a sender");
                     self.settle(reports.drain(..));
                 }
-                Some(answer) = self.claiming.next(), if !self.claiming.is_empty() => self.claimed(answer),
+                Some(answer) = self.claiming.next(), if !self.claiming.is_empty() => {
+                    self.claimed(answer);
+                    // The handlers start before the next claim.
+                    tokio::task::yield_now().await;
+                }
                 Some(()) = OptionFuture::from(self.gate.as_ref().map(|gate| gate.bell().notified())) => {}
                 Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
                 Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
@@ -197,44 +203,6 @@ impl Loop {
 
     fn is_empty(&self) -> bool {
         self.flights.is_empty() && self.settling.is_empty() && self.claiming.is_empty() && self.reports.is_empty()
-    }
-
-    fn woken(&mut self) {
-        self.look_now();
-        if self.look_at > monotonic() {
-            // Another one can look earlier.
-            self.listener.looked(true);
-        }
-    }
-
-    pub(super) fn look_now(&mut self) {
-        self.look_at = monotonic().max(self.not_before);
-    }
-
-    /// Looks at the store again, unless it has not changed since nothing was found in it.
-    fn look_if_changed(&mut self) {
-        let (topics, _) = self.wanted(&Target::WholeQueue);
-        match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue, topics.as_ref())) {
-            Some(quiet) => {
-                telemetry::unchanged(self.queue.named());
-                self.wait(quiet.next_at);
-            }
-            None => self.look_now(),
-        }
-    }
-
-    /// Waits, because there is nothing to do: for a growing pause, or until the next message is due.
-    pub(super) fn wait(&mut self, next_at: Option<Timestamp>) {
-        let now = self.queue.time_hint();
-        let until_due = next_at.and_then(|at| match at.since(now) {
-            // A message that has been due for a while but cannot be claimed, because others hold it, must not cause a
-            // busy loop.
-            Duration::ZERO => (now.since(at) < JUST_DUE).then_some(Duration::from_millis(1)),
-            due => Some(due + Duration::from_micros(200)),
-        });
-        let look_at = monotonic() + until_due.unwrap_or(self.idle_wait).min(self.idle_wait);
-        self.look_at = look_at.max(self.not_before);
-        self.idle_wait = (self.idle_wait * 2).min(self.options.poll_max);
     }
 
     pub(super) fn take_up(&mut self, batch: Vec<Claimed>, asked: Instant, turn: Turn) {

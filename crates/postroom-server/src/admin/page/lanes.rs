@@ -15,7 +15,7 @@ const WORDS: &str = "The messages of a lane are handled one after the other: all
 const UNBLOCK: &str = "A blocked lane goes on when its first message is retried or dismissed.";
 
 /// The lanes in which messages wait for others. Nothing, if none do.
-pub(super) fn seen(lanes: &[(Queue, Lanes)], now: Timestamp) -> Html {
+pub(super) fn seen(lanes: &[(Queue, Lanes)], may_cancel: bool, now: Timestamp) -> Html {
     let mut html = Html::default();
     let rows: Vec<_> = lanes.iter().flat_map(|(queue, lanes)| shown(lanes).map(|lane| (*queue, lane))).collect();
     if rows.is_empty() {
@@ -31,9 +31,10 @@ pub(super) fn seen(lanes: &[(Queue, Lanes)], now: Timestamp) -> Html {
     }
     html.add("<div class=\"wide\"><table><thead><tr><th scope=\"col\">Lane</th><th scope=\"col\">Queue</th>", &[]);
     html.add("<th scope=\"col\" class=\"n\">Messages</th><th scope=\"col\">Since</th>", &[]);
-    html.add("<th scope=\"col\">First message</th></tr></thead><tbody>", &[]);
+    html.add("<th scope=\"col\">First message</th>", &[]);
+    html.add(if may_cancel { "<td></td></tr></thead><tbody>" } else { "</tr></thead><tbody>" }, &[]);
     for (queue, lane) in rows {
-        html.append(&row(queue, lane, now));
+        html.append(&row(queue, lane, may_cancel, now));
     }
     html.add("</tbody></table></div></section>", &[]);
     html
@@ -45,11 +46,16 @@ fn shown(lanes: &Lanes) -> impl Iterator<Item = &Lane> {
     lanes.blocked.iter().chain(others)
 }
 
-fn row(queue: Queue, lane: &Lane, now: Timestamp) -> Html {
+fn row(queue: Queue, lane: &Lane, may_cancel: bool, now: Timestamp) -> Html {
     let mut html = Html::default();
     html.add("<tr data-lane=\"{}\"><th scope=\"row\">{}</th><td>{}</td>", &[&lane.name, &lane.name, &queue]);
     html.add("<td class=\"n\">{}</td><td>", &[&lane::depth(lane)]).append(&when(Some(lane.first.created_at)));
-    html.add("</td><td>", &[]).append(&first(queue, lane, now)).add("</td></tr>", &[]);
+    html.add("</td><td>", &[]).append(&first(queue, lane, now)).add("</td>", &[]);
+    if may_cancel {
+        html.add("<td><button type=\"button\" data-act=\"cancel\" data-queue=\"{}\"", &[&queue]);
+        html.add(" data-lane=\"{}\">Cancel…</button></td>", &[&lane.name]);
+    }
+    html.add("</tr>", &[]);
     html
 }
 

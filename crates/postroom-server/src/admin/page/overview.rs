@@ -34,7 +34,7 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
         html.append(&section(queue, stats, rights.may(Scope::Operate)));
     }
-    html.append(&seen(&lanes, desk.0.page.clock().now()));
+    html.append(&seen(&lanes, rights.may(Scope::Operate), desk.0.page.clock().now()));
     html.append(&destinations(&desk));
     Ok(html)
 }

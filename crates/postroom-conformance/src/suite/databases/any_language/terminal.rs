@@ -27,6 +27,8 @@ const GUIDE: &str = include_str!("../../../../../../guides/any-language.md");
 pub(super) trait Terminal: Testable {
     /// Its section in the guide.
     const SECTION: &'static str;
+    /// How its statement begins that takes a unique key.
+    const TAKE: &'static str = "there are no unique keys";
     /// Takes the session far from UTC.
     const FAR_AWAY: &'static str;
 
@@ -53,6 +55,12 @@ pub(super) trait Terminal: Testable {
         let example = section.and_then(|section| section.split("```sql\n").nth(number + 1)?.split("```").next());
         let example = example.with_context(|| format!("the guide has no example {number} for {}", Self::SECTION))?;
         Ok(example.replace("infra.", &format!("{}.", place.own_name())))
+    }
+
+    /// The guide's statement that takes a unique key.
+    fn take_example(place: &Place) -> anyhow::Result<String> {
+        let line = GUIDE.lines().find(|line| line.starts_with(Self::TAKE)).context("the guide takes no key")?;
+        Ok(line.replace("infra.", &format!("{}.", place.own_name())))
     }
 
     /// What the client prints.
@@ -92,6 +100,11 @@ pub(super) trait Server: Terminal {
     /// What the guide says a role needs.
     fn grant(place: &Place, role: &str) -> String;
 
+    /// What it needs to take unique keys.
+    fn grant_keys(_: &Place, _: &str) -> String {
+        String::new()
+    }
+
     fn drop_role(role: &str) -> String;
 
     /// What the client prints when a role runs it.
@@ -111,6 +124,7 @@ fn arguments(destination: Option<&str>, id: Option<MessageId>) -> String {
 
 impl Terminal for Postgres {
     const SECTION: &'static str = "PostgreSQL";
+    const TAKE: &'static str = "INSERT INTO infra.outbox_take";
     const FAR_AWAY: &'static str = "SET TIME ZONE 'Asia/Kathmandu'";
 
     async fn reopen(place: &Place, clock: Clock) -> postroom::Result<PostgresStore> {
@@ -159,6 +173,10 @@ impl Server for Postgres {
         format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT INSERT ON {outbox} TO {role}")
     }
 
+    fn grant_keys(place: &Place, role: &str) -> String {
+        format!("GRANT INSERT ON {}_take TO {role}", Self::outbox(place))
+    }
+
     fn drop_role(role: &str) -> String {
         format!("DROP OWNED BY {role}; DROP ROLE {role}")
     }
@@ -166,6 +184,7 @@ impl Server for Postgres {
 
 impl Terminal for MySql {
     const SECTION: &'static str = "MySQL";
+    const TAKE: &'static str = "CALL infra_outbox_take";
     const FAR_AWAY: &'static str = "SET time_zone = '+05:45'";
 
     async fn reopen(place: &Place, clock: Clock) -> postroom::Result<MySqlStore> {
@@ -226,6 +245,10 @@ impl Server for MySql {
 
     fn grant(_: &Place, role: &str) -> String {
         format!("GRANT EXECUTE ON PROCEDURE infra_outbox_enqueue TO {role}")
+    }
+
+    fn grant_keys(_: &Place, role: &str) -> String {
+        format!("GRANT EXECUTE ON PROCEDURE infra_outbox_take TO {role}")
     }
 
     fn drop_role(role: &str) -> String {
@@ -312,6 +335,7 @@ pub(in crate::suite) async fn plain_mssql(space: &str) -> anyhow::Result<()> {
 
 impl Terminal for Sqlite {
     const SECTION: &'static str = "SQLite";
+    const TAKE: &'static str = "INSERT OR REPLACE INTO outbox_messages_unique";
     const FAR_AWAY: &'static str = "PRAGMA busy_timeout = 5000";
 
     async fn reopen(place: &Place, clock: Clock) -> postroom::Result<SqliteStore> {

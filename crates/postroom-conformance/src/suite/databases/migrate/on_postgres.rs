@@ -189,6 +189,9 @@ async fn who_could_use_the_messages_can_still_do_so(stage: &Stage<Postgres>) -> 
         anyhow::ensure!(!claims.claimed.is_empty(), "the worker may not work");
         let settles = claims.claimed.into_iter().map(|claimed| postroom::queue::Settle::ack(claimed.lease));
         assert_eq!(outbox.queue().settle(settles.collect()).await?.lost, 0);
+        let keyed = NewMessage::new("a", "").unique(postroom::message::Unique::while_waiting("page-7"));
+        assert!(outbox.enqueue(keyed).await?.is_new());
+        Postgres::open_as(&stage.place, &worker, false).await?.sweep_keys(10).await?;
         let state = "SELECT state::text FROM outbox_state WHERE seq = 9";
         assert_eq!(Postgres::ask_as(&stage.place, &reader, state).await?, ["4"]);
         let delete = Postgres::ask_as(&stage.place, &reader, "DELETE FROM outbox_line RETURNING seq::text").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::message::ContentHash;
+use postroom::message::{ContentHash, OwnerToken, Unique};
 use postroom::queue::{Lease, Queue, State};
 use postroom::{ErrorKind, Inbox, InboxKey, Incoming, NewMessage, WorkerOptions};
 
@@ -24,6 +24,9 @@ macro_rules! through {
             a_rollback_leaves_nothing ["OBX-003", "SQM-3.2.1"];
             the_transaction_is_the_callers_to_end ["OBX-003"];
             a_duplicate_is_told_and_the_transaction_goes_on ["OBX-003"];
+            a_unique_key_is_taken_with_the_commit [];
+            a_message_that_keeps_another_out_is_handled_after_the_commit [];
+            a_key_that_was_taken_after_the_transaction_began_is_seen [];
             an_accept_commits_with_the_caller [];
             an_accept_puts_a_seen_message_in_line [];
             an_ack_commits_with_the_caller [];
@@ -114,6 +117,92 @@ async fn a_duplicate_is_told_and_the_transaction_goes_on<C: Caller>(stage: &Stag
         tx.commit().await?;
         assert_eq!((stage.outbox.queue().stats().await?.total(), caller.orders().await?), (1, n));
     }
+    Ok(())
+}
+
+/// On SQL Server there are no unique keys, and it says so.
+async fn has_no_keys<C: Caller>(stage: &Stage<C::Backend>, caller: &mut C) -> anyhow::Result<bool> {
+    if <C::Backend as Testable>::NAME != "mssql" {
+        return Ok(false);
+    }
+    let mut tx = caller.begin().await?;
+    let unique = NewMessage::new("a", "").unique(Unique::while_waiting("a"));
+    refused(tx.enqueue(&stage.outbox, &unique).await, ErrorKind::Unsupported, "unique keys")?;
+    tx.roll_back().await?;
+    Ok(true)
+}
+
+async fn a_unique_key_is_taken_with_the_commit<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
+    let mut caller = C::connect(stage).await?;
+    if has_no_keys(stage, &mut caller).await? {
+        return Ok(());
+    }
+    let message = || NewMessage::new("a", "").unique(Unique::until_done("the key"));
+    let mut tx = caller.begin().await?;
+    assert!(!tx.enqueue(&stage.outbox, &message()).await?.is_duplicate());
+    tx.roll_back().await?;
+    let mut tx = caller.begin().await?;
+    let first = tx.enqueue(&stage.outbox, &message()).await?;
+    let again = tx.enqueue(&stage.outbox, &message()).await?;
+    assert!(!first.is_duplicate() && again.is_duplicate() && again.id() == first.id(), "{first:?} {again:?}");
+    let replacing = message().unique(Unique::while_waiting("the key").or_replace());
+    let second = tx.enqueue(&stage.outbox, &replacing).await?;
+    assert_eq!(second.replaced(), Some(first.id()));
+    tx.commit().await?;
+    let mut tx = caller.begin().await?;
+    let refusing = message().unique(Unique::while_waiting("the key").or_refuse());
+    let why = second.id().to_string();
+    refused(tx.enqueue(&stage.outbox, &refusing).await, ErrorKind::Duplicate, &why)?;
+    // The rest of the transaction stands.
+    tx.order().await?;
+    tx.commit().await?;
+    let stats = stage.outbox.queue().stats().await?;
+    assert_eq!((stats.ready, stats.dismissed, caller.orders().await?), (1, 1, 1));
+    Ok(())
+}
+
+/// Otherwise the handler could run before it can see what the caller wrote, and nothing would run after it.
+async fn a_message_that_keeps_another_out_is_handled_after_the_commit<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
+    let mut caller = C::connect(stage).await?;
+    if has_no_keys(stage, &mut caller).await? {
+        return Ok(());
+    }
+    let message = || NewMessage::new("a", "").unique(Unique::while_waiting("the key"));
+    let first = stage.outbox.enqueue(message()).await?;
+    let mut tx = caller.begin().await?;
+    let kept_out = tx.enqueue(&stage.outbox, &message()).await?;
+    assert!(kept_out.is_duplicate() && kept_out.id() == first.id());
+    let claim = stage.outbox.queue().claim(OwnerToken::new(), LEASE, 10);
+    if <C::Backend as Testable>::NAME == "sqlite" {
+        // Nobody else can write.
+        let (claimed, committed) = tokio::join!(claim, tx.commit());
+        committed?;
+        assert_eq!(claimed?.claimed.len(), 1);
+        return Ok(());
+    }
+    assert!(claim.await?.claimed.is_empty(), "its handler would not see what the caller writes");
+    tx.order().await?;
+    tx.commit().await?;
+    assert_eq!(stage.side(Queue::Outbox).claim(10).await?.len(), 1);
+    Ok(())
+}
+
+/// Whatever the isolation: a key is no row of a snapshot.
+async fn a_key_that_was_taken_after_the_transaction_began_is_seen<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
+    let mut caller = C::connect(stage).await?;
+    // On SQLite nobody else can write meanwhile.
+    if <C::Backend as Testable>::NAME == "sqlite" || has_no_keys(stage, &mut caller).await? {
+        return Ok(());
+    }
+    let message = |key: &str| NewMessage::new("a", "").unique(Unique::while_waiting(key));
+    let mut tx = caller.begin().await?;
+    // It looks at the tables, and so it has a snapshot from then on.
+    let _one = tx.enqueue(&stage.outbox, &message("one")).await?;
+    let first = stage.outbox.enqueue(message("two")).await?;
+    let second = tx.enqueue(&stage.outbox, &message("two")).await?;
+    assert!(second.is_duplicate() && second.id() == first.id(), "{second:?}");
+    tx.commit().await?;
+    assert_eq!(stage.outbox.queue().stats().await?.ready, 2);
     Ok(())
 }
 

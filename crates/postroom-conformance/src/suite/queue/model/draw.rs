@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use postroom::clock::ManualClock;
+use postroom::message::Unique;
 use postroom::operator::{Limit, OnDead, Scope};
 use postroom::queue::{Queue, State};
 
@@ -63,6 +64,10 @@ pub(super) enum Op {
         which: Which,
     },
     Cancel(New),
+    CancelKey {
+        key: &'static str,
+    },
+    SweepKeys,
     CancelArrived {
         key: u8,
     },
@@ -132,6 +137,7 @@ pub(super) struct New {
     pub(super) ttl: Option<Duration>,
     pub(super) max_attempts: Option<u32>,
     pub(super) lane: Option<&'static str>,
+    pub(super) unique: Option<Unique>,
 }
 
 /// A message for the inbox.
@@ -166,6 +172,7 @@ pub(super) struct Which {
 }
 
 const TOPICS: [&str; 3] = ["a", "b", "c"];
+const KEYS: [&str; 3] = ["x", "y", "z"];
 const LANES: [&str; 2] = ["one", "two"];
 const ERRORS: [&str; 3] = ["", "disk full", "no such order"];
 /// Two leases, pauses and lives that end together are where the order of verbs matters.
@@ -189,7 +196,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..50) {
+        match rng.u8(0..52) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -214,6 +221,8 @@ impl Op {
             43..=44 => Self::CancelArrived { key: rng.u8(0..8) },
             45 => Self::CancelLane { queue: queue(rng), lane: pick(rng, &LANES) },
             46..=48 => Self::rule(rng),
+            49 => Self::CancelKey { key: pick(rng, &KEYS) },
+            50 => Self::SweepKeys,
             _ => Self::Maintain { interval: seconds(rng) },
         }
     }
@@ -304,7 +313,22 @@ impl New {
             ttl: maybe(rng, seconds),
             max_attempts: maybe(rng, |rng| rng.u32(1..4)),
             lane: pick(rng, &[None, None, Some(LANES[0]), Some(LANES[1])]),
+            unique: (rng.u8(0..3) == 0).then(|| unique(rng)),
         }
+    }
+}
+
+fn unique(rng: &mut Rng) -> Unique {
+    let key = pick(rng, &KEYS);
+    let unique = match rng.u8(0..3) {
+        0 => Unique::while_waiting(key),
+        1 => Unique::until_done(key),
+        _ => Unique::within(key, seconds(rng)),
+    };
+    match rng.u8(0..4) {
+        0..=1 => unique.or_replace(),
+        2 => unique.or_refuse(),
+        _ => unique,
     }
 }
 

@@ -7,7 +7,7 @@ use postroom::message::{ContentHash, OwnerToken};
 use postroom::operator::{Filter, Lane, Operator, Record, Scope};
 use postroom::queue::{Claimed, Lease, Queue, Settle, State, Topics, WorkQueue};
 use postroom::store::Store;
-use postroom::{Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
+use postroom::{ErrorKind, Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
 use uuid::Uuid;
 
 use super::draw::{Arrived, How, New, Op, Ruling, Which};
@@ -73,15 +73,20 @@ impl World {
         known.iter().position(|known| *known == seq).unwrap_or(known.len())
     }
 
+    async fn enqueue(&self, news: &[New]) -> anyhow::Result<String> {
+        let messages = news.iter().map(|new| self.outgoing(new)).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(match self.outbox.enqueue_many(messages).await {
+            Err(error) if error.kind() == ErrorKind::Duplicate => error.to_string(),
+            stored => format!("{:?}", stored?),
+        })
+    }
+
     async fn answer(&mut self, op: &Op) -> anyhow::Result<String> {
         Ok(match op {
             Op::Advance(_) | Op::Jump { .. } => String::new(),
             Op::Rule { queue, scope, rule } => self.rule(*queue, scope, rule).await?,
             Op::Correct { queue } => format!("{:?}", self.verbs(*queue).correct_times().await?),
-            Op::Enqueue(news) => {
-                let messages = news.iter().map(|new| self.outgoing(new)).collect::<anyhow::Result<Vec<_>>>()?;
-                format!("{:?}", self.outbox.enqueue_many(messages).await?)
-            }
+            Op::Enqueue(news) => self.enqueue(news).await?,
             Op::Claim { queue, owner, lease, batch } => self.claim(*queue, *owner, *lease, *batch).await?,
             Op::ClaimSome { queue, owner, lease, batch, topic, only } => {
                 let topics = if *only { Topics::only([*topic])? } else { Topics::only([*topic])?.rest() };
@@ -107,6 +112,8 @@ impl World {
                 format!("{:?}", self.verbs(*queue).dismiss(self.filter(*queue, which), dismissal).await?)
             }
             Op::Cancel(new) => format!("{:?}", self.outbox.cancel(self.outgoing(new)?.work_item_id()).await?),
+            Op::CancelKey { key } => format!("{:?}", self.outbox.cancel_key(key).await?),
+            Op::SweepKeys => format!("{}", self.store.sweep_keys(100).await.is_ok()),
             Op::CancelArrived { key } => format!("{:?}", self.inbox.cancel(&inbox_key(*key)?).await?),
             Op::CancelLane { queue, lane } => format!("{:?}", self.verbs(*queue).cancel_lane(lane).await?),
             Op::Revive { queue, which, dismissed, ttl } => {
@@ -238,6 +245,9 @@ impl World {
         }
         if let Some(lane) = new.lane {
             message = message.lane(lane);
+        }
+        if let Some(unique) = &new.unique {
+            message = message.unique(unique.clone());
         }
         Ok(message)
     }

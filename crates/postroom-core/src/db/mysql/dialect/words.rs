@@ -8,6 +8,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("lane_procedures", include_str!("../schema/0001_lanes.sql")),
     ("bytes", "CAST(octet_length(payload) AS SIGNED)"),
     ("lock", " FOR UPDATE"),
+    ("of_key", " FOR UPDATE SKIP LOCKED"),
     ("beside", "\n    LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{answered}"),
     ("answered", "\n    LEFT JOIN {t}_answer AS a ON a.seq = m.seq{seen}"),
     ("troubled", "\n    LEFT JOIN {t}_trouble AS t ON t.seq = m.seq{seen}"),
@@ -28,6 +29,9 @@ pub(super) const WORDS: &[(&str, &str)] = &[
              ELSE (LOCATE({br}, place) = 0
                  AND LOCATE(CONCAT({br}, SUBSTR(place, 2), {br}), p_destinations) > 0) = p_only_destinations END",
     ),
+    // Where a claim starts. As two ranges, it passes nothing that earlier claims took, which may be there until it is
+    // purged.
+    ("from_asked", "visible_at <= p_now AND (visible_at > p_from OR visible_at = p_from AND seq >= p_from_seq)"),
     ("br", "CHAR(10 USING utf8mb4)"),
     ("leases", "{t}_lease AS e FORCE INDEX ({n}_lease_until)"),
     (

@@ -16,6 +16,8 @@ DROP TABLE {outbox}_lane_notes;
 DROP TABLE {outbox}_rules;
 DROP TABLE {outbox}_rates;
 DROP TABLE {outbox}_stops;
+DROP TABLE {outbox}_unique;
+DROP PROCEDURE {outbox}_take;
 DROP PROCEDURE {outbox}_claim;
 DROP PROCEDURE {outbox}_move;
 DROP PROCEDURE {outbox}_save;

@@ -146,6 +146,112 @@ BEGIN
     SELECT v_moved;
 END;
 
+-- Unique keys: which message has a key. It has it until that time. Without one, it has it while it waits, or until it is
+-- done, dead, expired or dismissed.
+CREATE TABLE IF NOT EXISTS {outbox}_unique (
+    name       VARBINARY(1020) NOT NULL PRIMARY KEY,
+    id         BINARY(16)      NOT NULL, -- of the message
+    until      BIGINT,
+    until_done TINYINT         NOT NULL DEFAULT 0,
+    replaced   BINARY(16),               -- the message that was dismissed for it
+    at         BIGINT          NOT NULL,
+    look_at    BIGINT          NOT NULL, -- when to look whether the row is still needed
+    KEY {outbox_name}_unique_look (look_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Takes a key for a message that is inserted next, in the same transaction. If another message has the key, or this one is
+-- stored already, the answer is the error of a duplicate, and the message must not be inserted. If p_replaces is true, a
+-- message that waits is dismissed instead. This is no trigger: that would slow down all inserts.
+--
+-- A message that waits keeps waiting until the transaction that asks has ended: its place in the line is locked, and
+-- claims pass it. So it is handled after that transaction's commit, or is not counted as waiting. What decides is
+-- read with locks, because the snapshot of the caller's transaction may be older.
+CREATE PROCEDURE IF NOT EXISTS {outbox}_take(
+    IN p_name VARCHAR(255) CHARACTER SET utf8mb4, IN p_id BINARY(16), IN p_until BIGINT, IN p_until_done BOOLEAN,
+    IN p_replaces BOOLEAN, IN p_at BIGINT, IN p_look_at BIGINT
+) SQL SECURITY DEFINER
+BEGIN
+    DECLARE v_controls VARCHAR(16) CHARACTER SET utf8mb4 DEFAULT CONCAT(
+        '[', CHAR(1 USING utf8mb4), '-', CHAR(31 USING utf8mb4), CHAR(127 USING utf8mb4), '-',
+        CHAR(0xC29F USING utf8mb4), ']');
+    DECLARE v_name VARBINARY(1020) DEFAULT CAST(p_name AS BINARY);
+    DECLARE v_had, v_replaced BINARY(16);
+    DECLARE v_at BIGINT DEFAULT COALESCE(p_at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+    DECLARE v_seq, v_until, v_stood, v_due_at, v_expires_at, v_next_attempt_at, v_claim_no BIGINT;
+    DECLARE v_until_done, v_moved, v_attempts, v_crashes INT DEFAULT 0;
+    DECLARE v_waits, v_lives, v_has_begun, v_has_key, v_is_known BOOLEAN DEFAULT FALSE;
+    DECLARE v_processed_by BINARY(16);
+    DECLARE v_last_error TEXT CHARACTER SET utf8mb4;
+    DECLARE v_response LONGTEXT CHARACTER SET utf8mb4;
+    IF COALESCE(CHAR_LENGTH(p_name), 0) = 0 OR RIGHT(p_name, 1) = ' ' OR p_name REGEXP v_controls
+        OR LOCATE(CHAR(0 USING utf8mb4), p_name) > 0 THEN
+        SIGNAL SQLSTATE '45000'
+        SET MESSAGE_TEXT = 'a unique key must be 1 to 255 characters without controls or a trailing blank';
+    END IF;
+    -- A message that is stored already takes no key again: its key may have passed to a newer one.
+    SELECT COUNT(*) INTO v_is_known FROM {outbox} WHERE id = p_id;
+    IF v_is_known THEN
+        SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'the message is stored already';
+    END IF;
+    -- Whoever asks for the same key waits here until the commit.
+    INSERT INTO {outbox}_unique (name, id, until, until_done, at, look_at)
+    VALUES (v_name, p_id, p_until, COALESCE(p_until_done, 0), v_at, v_at + 3600000000) ON DUPLICATE KEY UPDATE name = VALUES(name);
+    SELECT MAX(id), MAX(until), MAX(until_done), MAX(replaced) INTO v_had, v_until, v_until_done, v_replaced
+    FROM {outbox}_unique WHERE name = v_name FOR UPDATE;
+    IF v_had <> p_id THEN
+        SET v_replaced = NULL;
+        -- What was committed while this transaction waited for the key.
+        SELECT COUNT(*) INTO v_is_known FROM {outbox} WHERE id = p_id LOCK IN SHARE MODE;
+        IF v_is_known THEN
+            SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'the message is stored already';
+        END IF;
+        -- One that has begun is not locked: it may end while this transaction is open.
+        SELECT COUNT(*), COALESCE(MAX(h.done_at = 0), FALSE) INTO v_has_begun, v_lives
+        FROM {outbox} AS m JOIN {outbox}_taken AS h ON h.seq = m.seq WHERE m.id = v_had;
+        IF NOT v_has_begun THEN
+            SELECT MAX(seq) INTO v_seq FROM {outbox} WHERE id = v_had FOR UPDATE;
+            -- One that waits and is about to expire will not be handled.
+            SELECT MAX(m.seq), MAX(COALESCE(t.visible_at, m.visible_at)) INTO v_seq, v_stood
+            FROM {outbox} AS m LEFT JOIN {outbox}_trouble AS t ON t.seq = m.seq
+            WHERE m.seq = v_seq AND COALESCE(IF(t.seq IS NULL, m.expires_at, t.expires_at) > v_at, TRUE) FOR UPDATE;
+            -- Whoever claims it or moves it within its lane does so in an instant, so it is waited for. From its lane it
+            -- moves into the line.
+            SELECT COUNT(*) INTO v_waits FROM (
+                SELECT seq FROM {outbox}_lane WHERE seq = v_seq AND place = 0 FOR UPDATE) AS w;
+            IF NOT v_waits THEN
+                SELECT COUNT(*) INTO v_waits FROM (
+                    SELECT seq FROM {outbox}_line WHERE visible_at = v_stood AND seq = v_seq FOR UPDATE) AS l;
+            END IF;
+            IF v_waits THEN
+                SET v_lives = TRUE;
+            ELSE
+                SELECT COUNT(*) INTO v_lives FROM {outbox}_taken WHERE seq = v_seq AND done_at = 0;
+            END IF;
+        END IF;
+        SET v_has_key = CASE WHEN v_until IS NOT NULL THEN v_until > v_at WHEN v_until_done THEN v_lives ELSE v_waits END;
+        IF v_has_key AND NOT (v_waits AND COALESCE(p_replaces, FALSE)) THEN
+            SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'another message has the unique key';
+        END IF;
+        IF v_has_key THEN
+            SELECT claim_no, due_at, next_attempt_at, attempts, crashes, last_error, processed_by, expires_at, response
+            INTO v_claim_no, v_due_at, v_next_attempt_at, v_attempts, v_crashes, v_last_error, v_processed_by,
+                v_expires_at, v_response
+            FROM {outbox}_state WHERE seq = v_seq;
+            CALL {outbox}_move(v_seq, v_claim_no, 7, NULL, v_due_at, v_next_attempt_at, v_attempts, v_crashes,
+                v_claim_no, NULL, NULL, v_last_error, v_at, v_processed_by, v_expires_at, v_response, 0, v_moved);
+            IF NOT COALESCE(v_moved, FALSE) THEN
+                SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'the message changed at the same moment';
+            END IF;
+            UPDATE {outbox}_trouble SET dismissed_by = 'postroom', dismissed_why = 'replaced under its unique key'
+            WHERE seq = v_seq;
+            SET v_replaced = v_had;
+        END IF;
+    END IF;
+    REPLACE INTO {outbox}_unique (name, id, until, until_done, replaced, at, look_at)
+    VALUES (v_name, p_id, p_until, COALESCE(p_until_done, 0), v_replaced, v_at,
+        COALESCE(p_look_at, p_until, v_at + 3600000000));
+END;
+
 -- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     VARBINARY(1020) NOT NULL,

@@ -4,12 +4,12 @@
 -- these), or of all if p_topics is null. If it runs alone, it commits.
 CREATE PROCEDURE IF NOT EXISTS {t}_claim(
     IN p_alone BOOLEAN, IN p_suspects BOOLEAN, IN p_now BIGINT, IN p_limit BIGINT, IN p_owner BINARY(16),
-    IN p_until BIGINT, IN p_from BIGINT, IN p_bytes BIGINT, IN p_least BIGINT,
+    IN p_until BIGINT, IN p_from BIGINT, IN p_from_seq BIGINT, IN p_bytes BIGINT, IN p_least BIGINT,
     IN p_topics LONGTEXT CHARACTER SET utf8mb4, IN p_only_topics BOOLEAN,
     IN p_destinations LONGTEXT CHARACTER SET utf8mb4, IN p_only_destinations BOOLEAN
 ) SQL SECURITY INVOKER
 claiming: BEGIN
-    DECLARE v_lease, v_over, v_bytes BIGINT;
+    DECLARE v_lease, v_over BIGINT;
     DECLARE v_rows, v_swept INT DEFAULT 0;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -22,10 +22,16 @@ claiming: BEGIN
         START TRANSACTION;
     END IF;
     IF NOT p_suspects THEN
-        -- If nothing waits, nothing is written.
-        SELECT seq INTO v_over FROM {t}_line
-        WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
-          AND (p_topics IS NULL OR {among_asked}) LIMIT 1;
+        -- If nothing waits, nothing is written. A condition costs time even where it is not evaluated.
+        IF p_topics IS NULL THEN
+            SELECT seq INTO v_over FROM {t}_line FORCE INDEX (PRIMARY)
+            WHERE {from_asked} AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+            LIMIT 1;
+        ELSE
+            SELECT seq INTO v_over FROM {t}_line FORCE INDEX (PRIMARY)
+            WHERE {from_asked} AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+              AND {among_asked} LIMIT 1;
+        END IF;
         IF v_over IS NULL AND p_alone THEN
             ROLLBACK;
         END IF;
@@ -35,21 +41,33 @@ claiming: BEGIN
     END IF;
     INSERT INTO {t}_lease (until) VALUES (p_until);
     SET v_lease = LAST_INSERT_ID();
+    -- The bytes are added up on the way: to read the rows again would take as long as to write them.
+    SET @postroom_bytes = 0;
     IF p_suspects THEN
         INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at, laned)
-        SELECT l.seq, v_lease, l.claims + 1, p_owner, p_now, l.visible_at, l.laned FROM {suspects}
+        SELECT l.seq, v_lease, l.claims + 1 + 0 * (@postroom_bytes := @postroom_bytes + l.bytes), p_owner, p_now,
+            l.visible_at, l.laned
+        FROM {suspects}
         WHERE t.suspect_at <= p_now AND (l.expires_at IS NULL OR l.expires_at > p_now) AND {among_asked}
         ORDER BY t.suspect_at LIMIT p_limit FOR UPDATE SKIP LOCKED;
+    ELSEIF p_topics IS NULL THEN
+        INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at, laned)
+        SELECT seq, v_lease, claims + 1 + 0 * (@postroom_bytes := @postroom_bytes + bytes), p_owner, p_now, visible_at,
+            laned
+        FROM {t}_line FORCE INDEX (PRIMARY)
+        WHERE {from_asked} AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+        ORDER BY visible_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED;
     ELSE
         INSERT INTO {t}_taken (seq, lease, claim_no, owner, at, visible_at, laned)
-        SELECT seq, v_lease, claims + 1, p_owner, p_now, visible_at, laned FROM {t}_line
-        WHERE visible_at BETWEEN p_from AND p_now AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
-          AND (p_topics IS NULL OR {among_asked})
+        SELECT seq, v_lease, claims + 1 + 0 * (@postroom_bytes := @postroom_bytes + bytes), p_owner, p_now, visible_at,
+            laned
+        FROM {t}_line FORCE INDEX (PRIMARY)
+        WHERE {from_asked} AND crashes = 0 AND (expires_at IS NULL OR expires_at > p_now)
+          AND {among_asked}
         ORDER BY visible_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED;
     END IF;
     SET v_rows = ROW_COUNT();
-    SELECT SUM(l.bytes) INTO v_bytes FROM {taken_and_line} WHERE h.done_at = 0 AND h.lease = v_lease;
-    IF v_bytes > p_bytes THEN
+    IF @postroom_bytes > p_bytes THEN
         -- What is too much stays in the line.
         DELETE h FROM (
             SELECT l.seq, ROW_NUMBER() OVER by_turn AS nth, SUM(l.bytes) OVER by_turn AS total

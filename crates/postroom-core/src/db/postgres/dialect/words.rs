@@ -64,3 +64,7 @@ macro_rules! claim {
         )
     };
 }
+
+/// Takes a unique key.
+pub(super) const TAKE: &str = "INSERT INTO {t}_take (name, id, until, until_done, replaces, at, look_at)
+     VALUES (?1, ?2, ?3, ?4 <> 0, ?5 <> 0, ?6, ?7)";

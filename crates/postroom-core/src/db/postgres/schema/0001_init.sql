@@ -138,6 +138,116 @@ DROP TRIGGER IF EXISTS {inbox_name}_forgotten ON {inbox};
 CREATE TRIGGER {inbox_name}_forgotten AFTER DELETE ON {inbox} REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT
 EXECUTE FUNCTION {inbox}_forgotten();
 
+-- Unique keys: which message has a key. It has it until that time. Without one, it has it while it waits, or until it is
+-- done, dead, expired or dismissed.
+CREATE TABLE IF NOT EXISTS {outbox}_unique (
+    name       text    NOT NULL COLLATE "C" PRIMARY KEY,
+    id         uuid    NOT NULL, -- of the message
+    until      bigint,
+    until_done boolean NOT NULL DEFAULT false,
+    replaced   uuid,             -- the message that was dismissed for it
+    at         bigint  NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    look_at    bigint  NOT NULL  -- when to look whether the row is still needed
+) WITH (fillfactor = 80);
+
+CREATE INDEX IF NOT EXISTS {outbox_name}_unique_look ON {outbox}_unique (look_at);
+
+-- An INSERT here takes a key for a message that is inserted next, in the same transaction. If another message has the
+-- key, or this one is stored already, no row is counted, and the message must not be inserted. If replaces is true, a
+-- message that waits is dismissed instead.
+CREATE OR REPLACE VIEW {outbox}_take AS
+SELECT name, id, until, until_done, false AS replaces, at, look_at FROM {outbox}_unique;
+
+-- A message that waits keeps waiting until the transaction that asks has ended: its place in the line is locked, and
+-- claims pass it. So it is handled after that transaction's commit, or is not counted as waiting.
+CREATE OR REPLACE FUNCTION {outbox}_key_taken() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path {path} AS $key_taken$
+DECLARE
+    had record;
+    its record;
+    waits boolean := false;
+    has_key boolean;
+BEGIN
+    IF coalesce(length(NEW.name), 0) NOT BETWEEN 1 AND 255 OR NEW.name ~ '[\u0001-\u001f\u007f-\u009f]'
+        OR right(NEW.name, 1) = ' ' THEN
+        RAISE EXCEPTION 'a unique key must be 1 to 255 characters without controls or a trailing blank'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NEW.id IS NULL OR NEW.id = '00000000-0000-0000-0000-000000000000' THEN
+        RAISE EXCEPTION 'an id must be a UUID, and not all zeros' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    NEW.at := coalesce(NEW.at, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NEW.look_at := coalesce(NEW.look_at, NEW.until, NEW.at + 3600000000);
+    -- A message that is stored already takes no key again: its key may have passed to a newer one.
+    IF EXISTS (SELECT 1 FROM {outbox} WHERE id = NEW.id) THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        INSERT INTO {outbox}_unique (name, id, until, until_done, at, look_at)
+        VALUES (NEW.name, NEW.id, NEW.until, coalesce(NEW.until_done, false), NEW.at, NEW.look_at)
+        ON CONFLICT (name) DO NOTHING;
+        IF FOUND THEN
+            RETURN NEW;
+        END IF;
+        SELECT * INTO had FROM {outbox}_unique WHERE name = NEW.name FOR UPDATE;
+        -- If not, somebody has deleted it.
+        EXIT WHEN FOUND;
+    END LOOP;
+    IF EXISTS (SELECT 1 FROM {outbox} WHERE id = NEW.id) THEN
+        RETURN NULL;
+    ELSIF had.id = NEW.id THEN
+        RETURN NEW;
+    END IF;
+    -- Whoever claims the message or moves it within its lane does so in an instant, so it is waited for.
+    FOR attempt IN 1..10 LOOP
+        -- One that waits and is about to expire will not be handled.
+        SELECT * INTO its FROM {outbox}_state
+        WHERE id = had.id AND (state > 0 OR coalesce(expires_at > NEW.at, true));
+        IF its.state = -1 AND its.lane IS NULL THEN
+            RAISE EXCEPTION 'the unique key % is used twice in one statement', quote_literal(NEW.name)
+                USING ERRCODE = 'invalid_parameter_value';
+        ELSIF its.state = -1 THEN
+            -- It was written in this transaction, and enters its lane with the commit.
+            SET CONSTRAINTS {outbox}_laned IMMEDIATE;
+            SET CONSTRAINTS {outbox}_laned DEFERRED;
+            CONTINUE;
+        END IF;
+        EXIT WHEN its.state IS DISTINCT FROM 0;
+        IF its.lane IS NOT NULL THEN
+            PERFORM 1 FROM {outbox}_lane WHERE seq = its.seq AND place = 0 FOR UPDATE;
+            waits := FOUND;
+        END IF;
+        IF NOT waits THEN
+            PERFORM 1 FROM {outbox}_line WHERE visible_at = its.visible_at AND seq = its.seq FOR UPDATE;
+            waits := FOUND;
+        END IF;
+        EXIT WHEN waits;
+    END LOOP;
+    has_key := CASE WHEN had.until IS NOT NULL THEN had.until > NEW.at
+                    WHEN had.until_done THEN coalesce(its.state IN (0, 1), false) ELSE waits END;
+    IF has_key AND NOT (waits AND coalesce(NEW.replaces, false)) THEN
+        RETURN NULL;
+    END IF;
+    IF has_key THEN
+        UPDATE {outbox}_state SET state = 7, visible_at = NULL, processed_at = NEW.at, dismissed_by = 'postroom',
+            dismissed_why = 'replaced under its unique key'
+        WHERE id = had.id;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'the message changed at the same moment' USING ERRCODE = 'serialization_failure';
+        END IF;
+    END IF;
+    UPDATE {outbox}_unique SET id = NEW.id, until = NEW.until, until_done = coalesce(NEW.until_done, false),
+        replaced = CASE WHEN has_key THEN had.id END, at = NEW.at, look_at = NEW.look_at
+    WHERE name = NEW.name;
+    RETURN NEW;
+END
+$key_taken$;
+
+REVOKE EXECUTE ON FUNCTION {outbox}_key_taken() FROM PUBLIC;
+DROP TRIGGER IF EXISTS {outbox_name}_key_taken ON {outbox}_take;
+CREATE TRIGGER {outbox_name}_key_taken INSTEAD OF INSERT ON {outbox}_take FOR EACH ROW
+EXECUTE FUNCTION {outbox}_key_taken();
+
 -- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     text   NOT NULL COLLATE "C",

@@ -42,8 +42,8 @@ BEGIN
             CROSS JOIN pg_class AS c
         WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{t}'::regclass)
           AND c.relname IN ('{n}_line', '{n}_lease', '{n}_held', '{n}_done', '{n}_trouble', '{n}_answer', '{n}_seen',
-              '{n}_holds', '{n}_audit', '{n}_lane', '{n}_lane_notes', '{n}_rules', '{n}_rates', '{n}_stops',
-              '{n}_state', '{n}_by_state', '{n}_misplaced')
+              '{n}_holds', '{n}_audit', '{n}_lane', '{n}_lane_notes', '{n}_rules', '{n}_rates', '{n}_stops', '{n}_unique',
+              '{n}_take', '{n}_state', '{n}_by_state', '{n}_misplaced')
     LOOP
         EXECUTE format('GRANT %s ON %s TO %s', told.rights, told.name, told.role);
     END LOOP;

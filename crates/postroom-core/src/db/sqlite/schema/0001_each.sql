@@ -268,8 +268,9 @@ UNION ALL
 SELECT l.seq, 0 FROM {t}_line AS l CROSS JOIN {t} AS m ON m.seq = l.seq
 WHERE m.lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = l.seq AND w.place = 1);
 
--- An ack: the messages are no longer held.
+-- An ack: the messages are no longer held. A message that was handled as it arrived was not.
 CREATE TRIGGER IF NOT EXISTS {t}_acked AFTER INSERT ON {t}_done
+WHEN NEW.from_seq <= (SELECT to_seq FROM {t}_held WHERE from_seq <= NEW.to_seq ORDER BY from_seq DESC LIMIT 1)
 BEGIN
     INSERT INTO {t}_held (from_seq, to_seq, no, owner, at, until)
     SELECT NEW.to_seq + 1, to_seq, no, owner, at, until FROM {t}_held

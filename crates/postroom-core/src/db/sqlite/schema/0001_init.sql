@@ -178,6 +178,52 @@ BEGIN
     DELETE FROM {inbox}_seen WHERE seq = OLD.seq;
 END;
 
+-- Unique keys: which message has a key. It has it until that time. Without one, it has it while it waits, or until it is
+-- done, dead, expired or dismissed. Whoever inserts a row takes the key for a message that is inserted next. If another
+-- message has the key, or this one is stored already, no row is inserted, and the message must not be either. With
+-- replaces = 1, a message that waits is dismissed instead.
+CREATE TABLE IF NOT EXISTS {outbox}_unique (
+    name       TEXT    NOT NULL PRIMARY KEY,
+    id         BLOB    NOT NULL,            -- of the message
+    until      INTEGER,
+    until_done INTEGER NOT NULL DEFAULT 0,
+    replaces   INTEGER NOT NULL DEFAULT 0,
+    replaced   BLOB,                        -- the message that was dismissed for it
+    at         INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
+    look_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000 + 3600000000) -- when to look whether the row is still needed
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS {outbox}_unique_look ON {outbox}_unique (look_at);
+
+CREATE TRIGGER IF NOT EXISTS {outbox}_unique_taken BEFORE INSERT ON {outbox}_unique
+BEGIN
+    SELECT CASE
+        WHEN NEW.name = '' OR length(NEW.name) > 255 OR substr(NEW.name, -1) = ' ' OR instr(NEW.name, char(0)) > 0
+            OR NEW.name GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
+            THEN RAISE(ABORT, 'a unique key must be 1 to 255 characters without controls or a trailing blank')
+        WHEN length(NEW.id) <> 16 OR NEW.id = zeroblob(16)
+            THEN RAISE(ABORT, 'an id must be a UUID as 16 bytes, and not all zeros')
+    END;
+    -- A message that is stored already takes no key again: its key may have passed to a newer one.
+    SELECT RAISE(IGNORE) WHERE EXISTS (SELECT 1 FROM {outbox} WHERE id = NEW.id);
+    -- One that waits and is about to expire will not be handled.
+    SELECT RAISE(IGNORE) FROM (
+        SELECT u.until, u.until_done, coalesce(NEW.at, {now_ms} * 1000) AS now, (SELECT s.state FROM {outbox}_state AS s
+            WHERE s.id = u.id AND (s.state > 0 OR coalesce(s.expires_at > coalesce(NEW.at, {now_ms} * 1000), true))) AS state
+        FROM {outbox}_unique AS u WHERE u.name = NEW.name AND u.id <> NEW.id)
+    WHERE CASE WHEN until IS NOT NULL THEN until > now WHEN until_done THEN state IN (0, 1) ELSE state = 0 END
+      AND NOT (coalesce(NEW.replaces, 0) AND state IS 0);
+    -- If the message before it still has the key, it waits and is replaced.
+    UPDATE {outbox}_unique SET replaced = CASE
+        WHEN coalesce(until > coalesce(NEW.at, {now_ms} * 1000), true) AND 0 = (
+            SELECT s.state FROM {outbox}_state AS s WHERE s.id = {outbox}_unique.id
+              AND coalesce(s.expires_at > coalesce(NEW.at, {now_ms} * 1000), true)) THEN id END
+    WHERE name = NEW.name AND id <> NEW.id;
+    UPDATE {outbox}_state SET state = 7, visible_at = NULL, processed_at = coalesce(NEW.at, {now_ms} * 1000),
+        dismissed_by = 'postroom', dismissed_why = 'replaced under its unique key'
+    WHERE id = (SELECT replaced FROM {outbox}_unique WHERE name = NEW.name AND id <> NEW.id AND id = replaced);
+END;
+
 -- One mark for each handler of a message that does not come through the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     TEXT    NOT NULL,

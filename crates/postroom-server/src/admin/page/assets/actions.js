@@ -14,6 +14,7 @@ const TITLES = {
   expire: ["Expire overdue messages", "Ready messages past their time to live are marked as expired and are not delivered."],
   purge: ["Delete done messages", "Messages in other states stay."],
 };
+const CANCEL_LANE = ["Cancel the lane", "Messages that wait are dismissed. One in progress is asked to stop, and is not tried again. Dead messages stay."];
 const FORGETS = "The inbox cannot recognise duplicates of deleted messages. Keep messages for longer than any sender retries.";
 const RETENTION = { outbox: "7d", inbox: "30d" };
 
@@ -22,13 +23,13 @@ let current;
 
 /** Opens the dialog for a button with `data-act`. */
 export function open(button, whenDone, whenRefused) {
-  const { act, queue, row, group, q, dismissed } = button.dataset;
-  const which = ["revive", "dismiss", "cancel"].includes(act) ? chosen(row, group, q) : {};
+  const { act, queue, row, lane, group, q, dismissed } = button.dataset;
+  const which = lane !== undefined ? { lane } : ["revive", "dismiss", "cancel"].includes(act) ? chosen(row, group, q) : {};
   if (dismissed !== undefined) which.dismissed = true;
   current = { act, body: { queue, ...which }, whenDone, whenRefused, asking: 0, isBusy: false };
   form.reset();
   document.getElementById("older").value = RETENTION[queue];
-  const [title, words] = TITLES[act];
+  const [title, words] = lane !== undefined ? CANCEL_LANE : TITLES[act];
   document.getElementById("dialog-title").textContent = title;
   document.getElementById("dialog-words").textContent = act === "purge" && queue === "inbox" ? FORGETS : words;
   for (const fields of form.querySelectorAll("[data-fields]")) {

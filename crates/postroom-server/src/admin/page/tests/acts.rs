@@ -153,6 +153,24 @@ async fn one_message_is_cancelled_while_it_waits_or_is_in_progress() {
 }
 
 #[tokio::test]
+async fn a_lane_is_cancelled_from_the_overview() {
+    let node = Node::new();
+    node.outbox.enqueue_many((0..3).map(|_| NewMessage::new("a", "{}").lane("order-7"))).await.unwrap();
+    node.outbox.queue().claim(OwnerToken::new(), LEASE, 1).await.unwrap();
+    let overview = node.view("overview").await;
+    assert!(overview.contains("data-act=\"cancel\" data-queue=\"outbox\" data-lane=\"order-7\""), "{overview}");
+    let act = async |dry_run: bool| node.act("cancel", json!({ "lane": "order-7", "dryRun": dry_run })).await.json();
+    let said = act(true).await;
+    assert_eq!((&said["told"], &said["messages"]), (&json!("3 messages of the lane would be cancelled."), &json!(3)));
+    let said = act(false).await;
+    let told = "2 messages of the lane cancelled; 1 in progress asked to stop.";
+    assert_eq!((&said["told"], &said["messages"]), (&json!(told), &json!(3)));
+    assert_eq!(node.outbox.queue().stats().await.unwrap().dismissed, 2);
+    let both = node.act("cancel", json!({ "lane": "order-7", "row": 1 })).await;
+    assert_eq!(both.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
 async fn only_what_was_done_is_deleted() {
     let node = Node::new();
     node.give_up("a", &["x"]).await;

@@ -27,7 +27,8 @@ async fn the_overview_says_where_each_service_stands() {
     let worker = Worker::<Memory>::outbox(node.store.clone(), Handlers::new()).transport(courier);
     let (worker, (end, ended)) = (worker.places(node.places.clone()), tokio::sync::oneshot::channel::<()>());
     let looking = async {
-        while node.outbox.queue().holds().await.unwrap().is_empty() {
+        let queue = node.outbox.queue();
+        while queue.holds().await.unwrap().is_empty() || queue.stats().await.unwrap().ready < 7 {
             tokio::task::yield_now().await;
         }
         let html = node.view("overview").await;
