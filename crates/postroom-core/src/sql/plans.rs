@@ -75,6 +75,12 @@ statements! {
         pass,
         /// Enters messages of lanes, from a number to another, at a place there.
         enter,
+        /// Enters all messages of a lane that no claim has looked at, up to a number.
+        enter_up_to,
+        /// Marks them as looked at.
+        mark_up_to,
+        /// Lets the first ones of the lane have their turn.
+        look,
         /// Marks a message behind the front as looked at.
         mark,
         /// Finds the mark of a message.

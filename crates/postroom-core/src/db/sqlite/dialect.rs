@@ -116,6 +116,12 @@ pub(crate) const SQLITE: Dialect = Dialect {
             "(SELECT from_seq, to_seq, no AS claim_no, owner, at, 1 AS state FROM {t}_held)
              WHERE from_seq = (SELECT max(from_seq) FROM {t}_held WHERE from_seq <= ?1) AND {fence}",
         ),
+        // Messages of the lane `?2` that no claim has looked at, up to `?1`.
+        (
+            "fresh_up_to",
+            "m.lane = ?2 AND m.born = 0 AND m.seq <= ?1 AND m.seq >= (SELECT next FROM {t}_front WHERE one = 1)
+               AND NOT EXISTS (SELECT 1 FROM {t}_trouble AS x WHERE x.seq = m.seq)",
+        ),
         // Messages that no claim has looked at, if they are behind the front. With the front in the query, SQLite would
         // begin there and not at the number that it is given.
         (
@@ -195,7 +201,15 @@ pub(crate) const SQLITE: Dialect = Dialect {
             enter: "INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
              SELECT seq, lane, seq << 24, visible_at, expires_at, ?3 FROM {t}
              WHERE seq BETWEEN ?1 AND ?2 AND lane IS NOT NULL",
-            mark: "INSERT INTO {t}_trouble (seq, expires_at) SELECT seq, expires_at FROM {t} WHERE seq = ?1",
+            enter_up_to: "INSERT INTO {t}_lane (seq, lane, no, at, expires_at, place)
+             SELECT m.seq, m.lane, m.seq << 24, m.visible_at, m.expires_at, 0 FROM {t} AS m WHERE {fresh_up_to}
+               AND NOT EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = m.seq)",
+            mark_up_to: "INSERT INTO {t}_trouble (seq, expires_at) SELECT m.seq, m.expires_at FROM {t} AS m
+             WHERE {fresh_up_to} AND EXISTS (SELECT 1 FROM {t}_lane AS w WHERE w.seq = m.seq AND w.place = 0)",
+            look: "UPDATE {t}_lane_head SET places = places
+             WHERE seq = (SELECT seq FROM {t}_lane WHERE lane = ?2 ORDER BY no LIMIT 1)",
+            mark: "INSERT INTO {t}_trouble (seq, expires_at) SELECT seq, expires_at FROM {t} WHERE seq = ?1
+             ON CONFLICT (seq) DO NOTHING",
             is_marked: "SELECT 1 FROM {t}_trouble WHERE seq = ?1",
             advance: "UPDATE {t}_front SET next = coalesce(?1, (SELECT max(seq) FROM {t}) + 1)
              WHERE one = 1 AND next < coalesce(?1, (SELECT max(seq) FROM {t}) + 1)",

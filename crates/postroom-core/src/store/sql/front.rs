@@ -7,15 +7,21 @@
 //! it does not skip the same messages again. When a transaction is rolled back, that is forgotten. Another process may
 //! have put an older file in place: the last message that a claim marked is the witness that it was not.
 //!
-//! Messages of lanes are never skipped. The first ones of a lane have the turn there, as many as may be in progress at
-//! once: they are taken, or put into the line. Those behind them wait in the lane, and have their turn when one leaves.
+//! The first messages of a lane have the turn there, as many as may be in progress at once: they are taken, or put into
+//! the line. Those behind them wait in the lane, and have their turn when one leaves. A message is not taken behind one
+//! of its lane that was skipped: then both enter the lane, with all between them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+mod looked;
+mod skipped;
+
+use std::sync::Arc;
+
+use looked::{Candidate, Looked, PASSED_MAX};
+use skipped::Onward;
+pub(super) use skipped::Skipped;
 
 use super::claim::{Taken, line_of};
-use super::rows::{self, int, number, read_claimed, time, uuid};
+use super::rows::{self, int, number, read_claimed, text, time, uuid};
 use super::{Session, SqlVerbs};
 use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Ruled, Topics};
@@ -24,123 +30,8 @@ use crate::sql::columns::{claimed, message};
 use crate::sql::plans::{Front, Lines};
 use crate::sql::text::SqlTemplate;
 use crate::store::Filter;
-use crate::support::clock::{Timestamp, monotonic};
+use crate::support::clock::Timestamp;
 use crate::support::error::Result;
-
-/// The most messages that one claim looks at without taking them. If it found nothing else, the next claim goes on at
-/// once.
-const PASSED_MAX: usize = 10_000;
-/// How long it is remembered which messages a claim skipped. The file may be replaced by another meanwhile.
-const REMEMBERED: Duration = Duration::from_secs(10);
-/// How many sets of topics are remembered.
-const TOPICS_MAX: usize = 64;
-
-/// Where claims of some topics go on.
-#[derive(Debug, Default)]
-pub(super) struct Skipped(Mutex<HashMap<(Queue, Topics), Onward>>);
-
-/// Where a claim goes on.
-#[derive(Clone, Copy, Debug)]
-struct Onward {
-    from: i64,
-    /// Since when what is before it is known.
-    since: Instant,
-    /// A message before it that an earlier claim marked.
-    witness: Option<i64>,
-}
-
-impl Skipped {
-    fn known(&self, queue: Queue, topics: Option<&Topics>) -> Option<Onward> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = topics.and_then(|topics| known.get(&(queue, topics.clone())).copied());
-        known.filter(|onward| onward.since.elapsed() < REMEMBERED)
-    }
-
-    /// Forgets everything: a claim was rolled back, or the file is another one.
-    pub(super) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn remember(&self, queue: Queue, topics: &Topics, onward: Onward) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= TOPICS_MAX {
-            known.clear();
-        }
-        known.insert((queue, topics.clone()), onward);
-    }
-}
-
-/// A message that a claim may take.
-struct Candidate {
-    at: Timestamp,
-    seq: i64,
-    bytes: u64,
-    /// `None` if it stands in the line.
-    fresh: Option<Claimed>,
-}
-
-/// What a claim found from the front on.
-#[derive(Default)]
-struct Looked {
-    candidates: Vec<Candidate>,
-    /// What it leaves behind: not due, or expired.
-    passed: Vec<i64>,
-    /// How many more messages may have the turn in each lane of which it has seen one, and those that have it.
-    lanes: HashMap<String, i64>,
-    turns: Vec<i64>,
-    /// What waits in a lane behind another message.
-    waits: Vec<i64>,
-    /// The number of the first message that is not for this claim, and how many there are.
-    skipped: Option<(i64, usize)>,
-    /// The number at which it stopped; `None` if it looked at everything.
-    stopped_at: Option<i64>,
-    /// The last number that it has seen.
-    last: Option<i64>,
-}
-
-impl Looked {
-    /// Returns whether the front does not pass a message: another before it was skipped.
-    fn is_behind(&self, seq: i64) -> bool {
-        self.skipped.is_some_and(|(first, _)| first < seq)
-    }
-
-    /// Leaves a message behind, or stops at it.
-    fn pass(&mut self, seq: i64) -> Option<()> {
-        self.goes_on(seq).then(|| self.passed.push(seq))
-    }
-
-    /// Returns whether a message has the turn in its lane. `room` is how many could have it before this claim.
-    fn has_turn(&mut self, lane: &str, room: i64) -> bool {
-        match self.lanes.get_mut(lane) {
-            Some(left) => {
-                *left -= 1;
-                *left >= 0
-            }
-            None => {
-                self.lanes.insert(lane.to_owned(), room - 1);
-                room > 0
-            }
-        }
-    }
-
-    /// Leaves a message in its lane, or stops at it.
-    fn wait(&mut self, seq: i64) -> Option<()> {
-        self.goes_on(seq).then(|| self.waits.push(seq))
-    }
-
-    /// Leaves a message where it is, for other claims, or stops at it.
-    fn skip(&mut self, seq: i64) -> Option<()> {
-        let (first, count) = self.skipped.unwrap_or((seq, 0));
-        self.goes_on(seq).then(|| self.skipped = Some((first, count + 1)))
-    }
-
-    fn goes_on(&mut self, seq: i64) -> bool {
-        let skipped = self.skipped.map_or(0, |(_, count)| count);
-        let goes_on = self.passed.len() + self.waits.len() + skipped < PASSED_MAX;
-        *(if goes_on { &mut self.last } else { &mut self.stopped_at }) = Some(seq);
-        goes_on
-    }
-}
 
 impl SqlVerbs {
     /// Claims rows in a database that takes no round trips.
@@ -171,14 +62,20 @@ impl SqlVerbs {
     ) -> Result<Taken> {
         let mut candidates = self.waiting(session, line, request, now).await?;
         let full = candidates.get(request.batch.saturating_sub(1)).map(|last| (last.at, last.seq));
-        let mut looked = Looked::default();
-        let Onward { from, since, mut witness } = self.onward(session, (queue, front), request).await?;
+        let Onward { from, since, mut witness, lanes } = self.onward(session, (queue, front), request).await?;
+        let mut looked = Looked { skipped_lanes: lanes, ..Looked::default() };
         let at = session.query(&front.at.with(Vec::new()), |row| row.int(0)).await?;
         let at = at.into_iter().flatten().next().unwrap_or(0);
         // Whether it goes on behind messages that an earlier claim skipped.
         let (is_resumed, from) = (from > at, from.max(at));
         if !request.suspects {
-            looked = self.look_ahead(session, (queue, front), request, (now, from), full).await?;
+            self.look_ahead(session, (queue, front), request, (now, from), full, &mut looked).await?;
+        }
+        self.enter_lanes(session, front, &looked).await?;
+        if let Some(last) = looked.behind_skipped.values().copied().max() {
+            // Some of them may have the turn now, and stand in the line.
+            candidates = self.waiting(session, line, request, now).await?;
+            witness = Some(last);
         }
         candidates.append(&mut looked.candidates);
         candidates.sort_unstable_by_key(|candidate| (candidate.at, candidate.seq));
@@ -196,12 +93,6 @@ impl SqlVerbs {
         for seq in &looked.passed {
             session.execute(&front.pass.with(vec![int(*seq)])).await?;
         }
-        for (place, seqs) in [(1, &looked.turns), (0, &looked.waits)] {
-            for run in seqs.chunk_by(|one, next| *next == one + 1) {
-                let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-                session.execute(&front.enter.with(vec![int(*first), int(*last), int(place)])).await?;
-            }
-        }
         let fresh = taken.iter().filter(|candidate| candidate.fresh.is_some()).map(|candidate| candidate.seq);
         let left = looked.passed.iter().chain(&looked.waits).copied();
         for seq in fresh.chain(left).filter(|seq| is_resumed || looked.is_behind(*seq)) {
@@ -212,7 +103,8 @@ impl SqlVerbs {
             && (is_resumed || looked.skipped.is_some())
         {
             let next = looked.stopped_at.or(looked.last.map(|last| last + 1)).unwrap_or(from);
-            self.skipped.remember(queue, topics, Onward { from: next, since, witness });
+            let lanes = std::mem::take(&mut looked.skipped_lanes);
+            self.skipped.remember(queue, topics, Onward { from: next, since, witness, lanes });
         }
         if !request.suspects && !is_resumed {
             let front_at = looked.skipped.map(|(first, _)| first).or(looked.stopped_at);
@@ -224,6 +116,22 @@ impl SqlVerbs {
         Ok(Taken { claimed, rest })
     }
 
+    /// Messages that have the turn in their lanes and those that wait there enter them.
+    async fn enter_lanes(&self, session: &mut impl Session, front: &Front<SqlTemplate>, looked: &Looked) -> Result<()> {
+        for (place, seqs) in [(1, &looked.turns), (0, &looked.waits)] {
+            for run in seqs.chunk_by(|one, next| *next == one + 1) {
+                let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+                session.execute(&front.enter.with(vec![int(*first), int(*last), int(place)])).await?;
+            }
+        }
+        for (lane, last) in &looked.behind_skipped {
+            for statement in [&front.enter_up_to, &front.mark_up_to, &front.look] {
+                session.execute(&statement.with(vec![int(*last), text(Some(lane))])).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns where the last claim of the same topics says that this one goes on, if that claim was committed.
     async fn onward(
         &self,
@@ -231,11 +139,13 @@ impl SqlVerbs {
         (queue, front): (Queue, &Front<SqlTemplate>),
         request: &ClaimRequest,
     ) -> Result<Onward> {
-        let nowhere = Onward { from: 0, since: monotonic(), witness: None };
-        let Some(known) = self.skipped.known(queue, request.topics.as_ref()) else { return Ok(nowhere) };
+        if request.suspects {
+            return Ok(Onward::nowhere());
+        }
+        let Some(known) = self.skipped.take(queue, request.topics.as_ref()) else { return Ok(Onward::nowhere()) };
         let Some(witness) = known.witness else { return Ok(known) };
         let is_marked = session.query(&front.is_marked.with(vec![int(witness)]), |row| row.int(0)).await?;
-        Ok(if is_marked.is_empty() { nowhere } else { known })
+        Ok(if is_marked.is_empty() { Onward::nowhere() } else { known })
     }
 
     /// Returns the first messages in the line that the claim covers.
@@ -263,18 +173,22 @@ impl SqlVerbs {
         request: &ClaimRequest,
         (now, from): (Timestamp, i64),
         full: Option<(Timestamp, i64)>,
-    ) -> Result<Looked> {
+        looked: &mut Looked,
+    ) -> Result<()> {
         let (until, owner) = (self.late(now).plus(request.lease), request.owner);
-        let (mut looked, mut total, places) = (Looked::default(), 0_u64, request.places());
+        let (mut total, places) = (0_u64, request.places());
         let (mut in_turn, mut next, wants_all) = (0, Some(from), request.topics.is_none());
         while let Some(from) = next.take() {
             let read = |row: &dyn Row| {
                 let (seq, at, bytes) = (number(row, message::SEQ)?, rows::claimed_at(row)?, rows::payload_bytes(row)?);
                 let is_ours = wants_all || is_for(&places, queue, row, (message::TOPIC, message::NEXT + 2));
                 let lane = row.str(message::LANE)?;
-                if lane.is_none() && !is_ours {
+                if !is_ours && looked.may_skip(lane) {
                     next = Some(seq);
                     return Ok(None);
+                }
+                if let Some(lane) = lane.filter(|lane| looked.skipped_lanes.contains(lane)) {
+                    return Ok(looked.wait_behind_skipped(lane, seq));
                 }
                 let room = number(row, claimed::LANE_ROOM)?;
                 if lane.is_some_and(|lane| !looked.has_turn(lane, room)) {
@@ -302,14 +216,14 @@ impl SqlVerbs {
             };
             session.query_while(&front.fresh.with(vec![int(from)]), read).await?;
             if let Some(from) = next.take() {
-                next = self.skip(session, (queue, front), &places, from, &mut looked).await?;
+                next = self.skip(session, (queue, front), &places, from, looked).await?;
             }
         }
-        Ok(looked)
+        Ok(())
     }
 
     /// Skips messages that are not for the claim, without reading their payloads. Returns the number of the next one
-    /// that is, or that has a lane.
+    /// that is.
     async fn skip(
         &self,
         session: &mut impl Session,
@@ -321,12 +235,12 @@ impl SqlVerbs {
         let mut next = None;
         let read = |row: &dyn Row| {
             let seq = number(row, 0)?;
-            // A message of a lane is not skipped, so it is looked at as well.
-            if row.str(3)?.is_some() || is_for(places, queue, row, (1, 2)) {
+            let lane = row.str(3)?;
+            if is_for(places, queue, row, (1, 2)) || !looked.may_skip(lane) {
                 next = Some(seq);
                 return Ok(None);
             }
-            Ok(looked.skip(seq))
+            Ok(looked.skip(seq, lane))
         };
         session.query_while(&front.skim.with(vec![int(from)]), read).await?;
         Ok(next)
