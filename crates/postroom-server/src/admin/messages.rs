@@ -12,7 +12,7 @@ use axum::{Extension, Json};
 use postroom::clock::Timestamp;
 use postroom::message::{Kind, WorkItemId};
 use postroom::queue::Stored;
-use postroom::{Message, MessageId, NewMessage};
+use postroom::{Error, ErrorKind, Message, MessageId, NewMessage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -78,7 +78,11 @@ pub(super) async fn enqueue(
     if is_keyed && asked.contradicts(&desk, id).await? {
         return Err(other_content());
     }
-    let stored = desk.0.outbox.enqueue(message).await?;
+    let key = asked.unique.as_ref().map(AskedUnique::key);
+    let stored = match desk.0.outbox.enqueue(message).await {
+        Err(error) if error.kind() == ErrorKind::Duplicate => return Err(kept_out(&desk, error, key).await),
+        stored => stored?,
+    };
     if stored.is_duplicate() && stored.id() == row && is_keyed && !asked.is_stored(&desk, row).await? {
         return Err(other_content());
     }
@@ -159,6 +163,15 @@ fn told((id, row): (MessageId, WorkItemId), stored: &Stored) -> Value {
         told["replaced"] = replaced.to_string().into();
     }
     told
+}
+
+/// The refusal of a message whose unique key another one has.
+async fn kept_out(desk: &Desk, error: Error, key: Option<&str>) -> Refusal {
+    let holder = match key {
+        Some(key) => desk.0.outbox.with_key(key).await.ok().flatten(),
+        None => None,
+    };
+    holder.into_iter().fold(Refusal::from(error), Refusal::kept_out_by)
 }
 
 fn both_are_given() -> Refusal {

@@ -1,24 +1,69 @@
-//! Error answers: what was wrong, and what to try.
+//! Error answers: what was wrong, and what to try, as problem details (RFC 9457).
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use postroom::{Error, ErrorKind};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// An error answer.
-#[derive(Serialize, Debug)]
+#[derive(Debug)]
 pub(super) struct Refusal {
-    #[serde(skip)]
     status: StatusCode,
-    error: String,
+    detail: String,
     advice: String,
+    /// The path of the field that is wrong: `headers.a`, `messages[2].topic`.
+    field: Option<String>,
+    /// The message that has the unique key.
+    kept_out_by: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Details<'a> {
+    title: &'a str,
+    detail: &'a str,
+    advice: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_out_by: Option<&'a str>,
+}
+
+/// A whole answer.
+#[derive(Serialize)]
+struct Answer<'a> {
+    status: u16,
+    #[serde(flatten)]
+    refusal: &'a Refusal,
+}
+
+/// A field that is wrong, and what is allowed.
+#[derive(Serialize)]
+struct FieldError<'a> {
+    field: &'a str,
+    detail: &'a str,
+}
+
+impl Serialize for Refusal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let wrong = |field| FieldError { field, detail: &self.advice };
+        let details = Details {
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            detail: &self.detail,
+            advice: &self.advice,
+            errors: self.field.as_deref().map(wrong).into_iter().collect(),
+            kept_out_by: self.kept_out_by.as_deref(),
+        };
+        details.serialize(serializer)
+    }
 }
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, error: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { status, error: error.into(), advice: advice.into() }
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), advice: advice.into(), field: None, kept_out_by: None }
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -27,7 +72,20 @@ impl Refusal {
 
     /// The same error, for one of many messages.
     pub(super) fn at(mut self, place: &str) -> Self {
-        self.error = format!("{place}: {}", self.error);
+        self.detail = format!("{place}: {}", self.detail);
+        self.field = self.field.map(|field| format!("{place}.{field}"));
+        self
+    }
+
+    /// Names the field that is wrong.
+    fn of_field(mut self, field: Option<String>) -> Self {
+        self.field = field;
+        self
+    }
+
+    /// Names the message that has the unique key.
+    pub(super) fn kept_out_by(mut self, id: impl ToString) -> Self {
+        self.kept_out_by = Some(id.to_string());
         self
     }
 
@@ -38,7 +96,8 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, Json(self)).into_response()
+        let answer = Json(Answer { status: self.status(), refusal: &self }).into_response();
+        (self.status, [(CONTENT_TYPE, "application/problem+json")], answer.into_body()).into_response()
     }
 }
 
@@ -73,8 +132,8 @@ impl From<JsonRejection> for Refusal {
         let advice = "send a JSON object with `content-type: application/json`";
         match &rejection {
             JsonRejection::JsonDataError(error) => {
-                let (error, advice) = wrong_field(&error.body_text());
-                Self::bad(error, advice)
+                let Wrong { field, detail, advice } = wrong_field(&error.body_text());
+                Self::bad(detail, advice).of_field(field)
             }
             JsonRejection::JsonSyntaxError(_) => Self::bad("the body is not JSON", advice),
             other => Self::new(other.status(), other.body_text(), advice),
@@ -82,24 +141,36 @@ impl From<JsonRejection> for Refusal {
     }
 }
 
+/// What is wrong in a body.
+#[derive(PartialEq, Eq, Debug)]
+struct Wrong {
+    field: Option<String>,
+    detail: String,
+    advice: String,
+}
+
 /// Which field is wrong, and what it must be. Leaves out values, because they may be secrets.
-fn wrong_field(said: &str) -> (String, String) {
+fn wrong_field(said: &str) -> Wrong {
     let said = said.split_once("target type: ").map_or(said, |(_, said)| said);
     let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
     let quoted = |after: &str| said.split_once(after)?.1.split('`').next().map(shortened);
     // The path of the field: `headers.a`, `items[2].lease`.
     let place = said.split_once(": ").map(|(place, _)| place).filter(|place| !place.contains([' ', '`', '"']));
-    let within = place.map(|place| format!(" of `{}`", shortened(place))).unwrap_or_default();
+    let place = place.map(shortened);
     if let Some(field) = quoted("missing field `") {
-        return (format!("the field `{field}`{within} is missing"), "add it".to_owned());
+        let within = place.as_ref().map(|place| format!(" of `{place}`")).unwrap_or_default();
+        let detail = format!("the field `{field}`{within} is missing");
+        let field = place.map_or(field.clone(), |place| format!("{place}.{field}"));
+        return Wrong { field: Some(field), detail, advice: "add it".to_owned() };
     }
     let allowed = said.rsplit_once("expected ").map(|(_, allowed)| allowed.trim_start_matches("one of "));
     if let Some(field) = quoted("unknown field `") {
         // The path ends with the name of the unknown field.
         let known = allowed.unwrap_or("none").replace('`', "");
-        return (format!("unknown field `{field}`"), format!("the fields are {known}"));
+        let (detail, advice) = (format!("unknown field `{field}`"), format!("the fields are {known}"));
+        return Wrong { field: Some(place.unwrap_or(field)), detail, advice };
     }
-    let field = place.map_or_else(|| "the body".to_owned(), |place| format!("the field `{}`", shortened(place)));
+    let detail = place.as_ref().map_or_else(|| "the body".to_owned(), |place| format!("the field `{place}`"));
     let allowed = match allowed {
         Some("u64" | "u32" | "i64" | "a JSON number") => "a whole number",
         Some("a map") => "an object",
@@ -108,7 +179,7 @@ fn wrong_field(said: &str) -> (String, String) {
         Some(wanted) => wanted,
         None => "another value",
     };
-    (format!("{field} is invalid"), format!("it must be {allowed}"))
+    Wrong { field: place, detail: format!("{detail} is invalid"), advice: format!("it must be {allowed}") }
 }
 
 /// A name, shortened to fit into a line.
@@ -143,40 +214,46 @@ pub(super) async fn wrong_method(method: Method, uri: Uri) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::wrong_field;
+    use super::{Wrong, wrong_field};
 
     #[test]
     fn a_wrong_field_is_named_without_its_value() {
         let before = "Failed to deserialize the JSON body into the target type: ";
-        for (said, error, advice) in [
-            ("missing field `topic` at line 1 column 2", "the field `topic` is missing", "add it"),
+        for (said, field, detail, advice) in [
+            ("missing field `topic` at line 1 column 2", Some("topic"), "the field `topic` is missing", "add it"),
             (
                 "items[2]: missing field `lease` at line 1 column 9",
+                Some("items[2].lease"),
                 "the field `lease` of `items[2]` is missing",
                 "add it",
             ),
             (
                 "colour: unknown field `colour`, expected one of `topic`, `payload` at line 1 column 9",
+                Some("colour"),
                 "unknown field `colour`",
                 "the fields are topic, payload",
             ),
             (
                 "headers.a: invalid type: integer `4111`, expected a string at line 1 column 62",
+                Some("headers.a"),
                 "the field `headers.a` is invalid",
                 "it must be a string",
             ),
             (
                 "maxAttempts: wrong, expected a whole number, 0 or more at line 1 column 62",
+                Some("maxAttempts"),
                 "the field `maxAttempts` is invalid",
                 "it must be a whole number, 0 or more",
             ),
             (
                 "invalid type: sequence, expected an object at line 1 column 0",
+                None,
                 "the body is invalid",
                 "it must be an object",
             ),
         ] {
-            assert_eq!(wrong_field(&format!("{before}{said}")), (error.to_owned(), advice.to_owned()));
+            let wrong = Wrong { field: field.map(Into::into), detail: detail.into(), advice: advice.into() };
+            assert_eq!(wrong_field(&format!("{before}{said}")), wrong);
         }
     }
 }

@@ -268,9 +268,16 @@ async fn what_is_wrong_with_a_message_is_said_and_nothing_is_stored() {
         (json!({ "topic": "a", "payload": 1, "colour": "red" }), "unknown field `colour`"),
     ] {
         let said = node.post("/v1/messages", &message).await;
-        let told = said.json()["error"].as_str().unwrap_or_default().to_owned();
+        let told = said.json()["detail"].as_str().unwrap_or_default().to_owned();
         assert!(said.status.is_client_error() && told.contains(error), "{message}: {} {told}", said.status);
     }
+    let wrong = node.post("/v1/messages", &json!({ "topic": "a", "payload": 1, "headers": { "b": 7 } })).await.json();
+    let expected = json!({
+        "title": "Bad Request", "status": 400,
+        "detail": "the field `headers.b` is invalid", "advice": "it must be a string",
+        "errors": [{ "field": "headers.b", "detail": "it must be a string" }],
+    });
+    assert_eq!(wrong, expected);
     let large = json!({ "topic": "a", "payload": "x".repeat(6 * 1024 * 1024) });
     assert_eq!(node.post("/v1/messages", &large).await.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(node.post("/v1/elsewhere", &json!({})).await.status, StatusCode::NOT_FOUND);
@@ -371,7 +378,8 @@ async fn a_unique_key_keeps_messages_out_over_http() {
     assert_eq!((&kept_out["duplicate"], &kept_out["keptOutBy"]), (&json!(true), &json!(first)));
     let refused = send(asked(json!({ "key": "report", "ifTaken": "refuse" }))).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
-    assert!(refused.json()["error"].as_str().unwrap().contains(&first));
+    assert!(refused.json()["detail"].as_str().unwrap().contains(&first));
+    assert_eq!(refused.json()["keptOutBy"], json!(first));
     let replacing = send(asked(json!({ "key": "report", "ifTaken": "replace", "until": "done" }))).await;
     assert_eq!((replacing.status, &replacing.json()["replaced"]), (StatusCode::CREATED, &json!(first)));
     let batch =

@@ -38,6 +38,10 @@ enum IfTaken {
 }
 
 impl AskedUnique {
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(super) fn unique(self) -> Result<Unique, Refusal> {
         let unique = match (self.until, self.for_seconds) {
             (None | Some(Until::Started), None) => Unique::while_waiting(self.key),

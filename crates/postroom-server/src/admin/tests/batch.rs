@@ -47,7 +47,7 @@ async fn one_wrong_message_keeps_the_others_out_and_is_named() {
         let said =
             node.post("/v1/messages/batch", &json!({ "messages": [{ "topic": "a", "payload": 1 }, wrong] })).await;
         assert_eq!(said.status, StatusCode::BAD_REQUEST, "{}", said.text);
-        assert!(said.json()["error"].as_str().unwrap().contains(error), "{}", said.text);
+        assert!(said.json()["detail"].as_str().unwrap().contains(error), "{}", said.text);
     }
     for count in [0, 1001] {
         let said = node.post("/v1/messages/batch", &batch(&vec![7; count])).await;

@@ -91,7 +91,7 @@ async fn only_what_was_asked_for_is_handed_out() {
         ("/v1/drafts/claim", json!({}), 404, "no such queue"),
     ] {
         let said = node.post(path, &asked).await;
-        let told = said.json()["error"].as_str().unwrap().to_owned();
+        let told = said.json()["detail"].as_str().unwrap().to_owned();
         assert!(said.status == status && told.contains(error), "{asked}: {} {told}", said.status);
     }
     let said = Node::new().post("/v1/outbox/claim", &json!({})).await;
@@ -124,7 +124,7 @@ async fn what_was_fetched_is_settled_and_each_message_is_answered_on_its_own() {
     for verb in ["ack", "abandon", "fail"] {
         let (status, told) = node.settle(verb, json!({ "lease": leases[2] })).await;
         assert_eq!((status, &told["status"]), (StatusCode::CONFLICT, &json!(409)), "{verb}");
-        assert!(told["error"].as_str().unwrap().contains("the lease is lost"), "{told}");
+        assert!(told["detail"].as_str().unwrap().contains("the lease is lost"), "{told}");
     }
     let long = json!({ "lease": leases[3], "answer": "x".repeat(65 * 1024) });
     assert_eq!(node.settle("ack", long).await.0, StatusCode::PAYLOAD_TOO_LARGE);

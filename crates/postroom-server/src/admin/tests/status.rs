@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use postroom::NewMessage;
 use postroom::message::OwnerToken;
 use postroom::queue::Settle;
+use postroom::{MessageId, NewMessage};
 use serde_json::{Value, json};
 
 use super::super::{Rights, Token, generate};
@@ -38,6 +38,32 @@ async fn the_answer_is_only_for_tokens_that_may_see_payloads() {
         assert_eq!((&told["hasAnswer"], &told["answer"]), (&json!(true), &answer), "{may:?}");
         assert_eq!(told["state"], "done");
     }
+}
+
+/// A service waits for the answer and need not ask again and again.
+#[tokio::test]
+async fn a_request_waits_until_the_message_is_done_or_the_time_is_over() {
+    let node = Node::new();
+    let id = node.outbox.enqueue(NewMessage::new("a", "{}")).await.unwrap().id();
+    let path = |wait: &str| format!("/v1/messages/{id}?wait={wait}");
+    for wrong in ["31s", "1m", "-1", "soon", ""] {
+        let said = node.get(&path(wrong)).await;
+        assert_eq!(said.status, StatusCode::BAD_REQUEST, "{wrong:?}: {}", said.text);
+        assert!(said.json()["advice"].as_str().unwrap().contains("30s"), "{}", said.text);
+    }
+    // The time is over while it is in progress.
+    let claims = node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await.unwrap();
+    assert_eq!(node.get(&path("20ms")).await.json()["messages"][0]["state"], "leased");
+    let lease = claims.claimed.into_iter().next().unwrap().lease;
+    let path = path("30");
+    let settling = async {
+        tokio::task::yield_now().await;
+        assert_eq!(node.outbox.queue().settle(vec![Settle::ack(lease)]).await.unwrap().applied, 1);
+    };
+    let (said, ()) = tokio::join!(node.get(&path), settling);
+    assert_eq!(said.json()["messages"][0]["state"], "done", "{}", said.text);
+    let unknown = format!("/v1/messages/{}?wait=30", MessageId::new());
+    assert_eq!(node.get(&unknown).await.status, StatusCode::NOT_FOUND, "there is nothing to wait for");
 }
 
 #[tokio::test]

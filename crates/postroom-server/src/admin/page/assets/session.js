@@ -43,7 +43,7 @@ export async function ask(path, options = {}) {
   }
   if (!response.ok) {
     const told = await response.json().catch(() => ({}));
-    throw new Refusal(response.status, told.error ?? `the node answered ${response.status}`, told.advice);
+    throw new Refusal(response.status, told.detail ?? `the node answered ${response.status}`, told.advice);
   }
   return response;
 }
