@@ -26,9 +26,9 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         if not is_signed(self.headers, body):
             return self.send_error(401)
-        if self.headers["postroom-message-id"] not in handled:
+        if self.headers["webhook-id"] not in handled:
             print(self.headers["postroom-topic"], body.decode(), flush=True)
-            handled.add(self.headers["postroom-message-id"])
+            handled.add(self.headers["webhook-id"])
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b'{"reserved": true}')

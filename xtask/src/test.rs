@@ -1,5 +1,6 @@
 //! `cargo xtask test`: runs every test, shows the output as it comes, and counts.
 
+mod clients;
 mod tally;
 mod tools;
 
@@ -36,8 +37,11 @@ pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     cargo.envs(servers.variables()).envs(tools.variables()).stdout(Stdio::piped());
     let mut child = cargo.spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
-    let tally = stream(output, io::stdout().lock())?;
+    let mut tally = stream(output, io::stdout().lock())?;
     let status = child.wait()?;
+    if only.is_none() && filters.is_empty() {
+        clients::run(&servers.variables().collect::<Vec<_>>(), &mut tally, io::stdout().lock())?;
+    }
 
     print!("{}", tally.summary());
     println!("in {}", run::readable(watch.elapsed()));
@@ -45,7 +49,7 @@ pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
         print!("{}", servers.keep_logs()?);
     }
     judge(&tally, runs_in_ci())?;
-    Ok(run::exit_code(status))
+    Ok(if tally.failed > 0 { ExitCode::FAILURE } else { run::exit_code(status) })
 }
 
 /// Builds everything that `cargo test` runs, except for the examples of the documentation.

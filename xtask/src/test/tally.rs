@@ -44,6 +44,24 @@ impl Tally {
         }
     }
 
+    /// Counts a program whose last line was `5 passed, 0 failed, 1 skipped`.
+    pub(super) fn add_program(&mut self, name: &str, last: &str, succeeded: bool) {
+        let failed = count(last, " failed");
+        self.passed += count(last, " passed");
+        self.failed += failed;
+        self.skipped += count(last, " skipped");
+        if !succeeded || failed > 0 {
+            self.failed += u64::from(failed == 0);
+            self.failed_names.push(name.to_owned());
+        }
+    }
+
+    /// Counts a program that cannot run here.
+    pub(super) fn skip(&mut self, name: &str, reason: &str) {
+        self.skipped += 1;
+        self.skipped_names.push((name.to_owned(), reason.to_owned()));
+    }
+
     /// Returns how many tests were skipped for a reason that applies everywhere.
     pub(super) fn optional(&self) -> u64 {
         self.skipped_names.iter().filter(|(_, reason)| reason.starts_with(OPTIONAL)).count() as u64
@@ -108,6 +126,19 @@ mod tests {
         );
         assert_eq!((tally.passed, tally.failed, tally.skipped), (17, 3, 1));
         assert_eq!(tally.summary(), "17 passed, 3 failed, 1 skipped\n");
+    }
+
+    #[test]
+    fn programs_in_other_languages_count_too() {
+        let mut tally = tally("test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured\n");
+        tally.add_program("clients/python", "12 passed, 0 failed, 2 skipped", true);
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (17, 0, 3));
+        tally.add_program("clients/typescript", "12 passed, 2 failed, 0 skipped", false);
+        tally.add_program("clients/python", "it ended before it counted", false);
+        tally.skip("clients/typescript", "install npm");
+        let summary = "failed:\n  clients/typescript\n  clients/python\nskipped:\n  clients/typescript: install npm\n\
+                       29 passed, 3 failed, 4 skipped\n";
+        assert_eq!(tally.summary(), summary);
     }
 
     #[test]

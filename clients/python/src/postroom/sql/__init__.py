@@ -1,0 +1,1 @@
+"""Enqueueing with SQL, in the caller's own transaction."""

@@ -1,0 +1,1 @@
+"""Workers that fetch their messages from a node."""
