@@ -24,6 +24,29 @@ from .node import PATIENCE, TOKEN
 PULL = '[handlers."*"]\npull = true\n'
 
 
+def test_a_handler_is_told_that_its_message_was_cancelled(node: StartNode) -> None:
+    one = node(PULL)
+    worker = Worker(one.url, TOKEN, lease=3)
+    begun = threading.Event()
+
+    @worker.handle("a")
+    def handle(message: Message) -> None:
+        begun.set()
+        end = time.monotonic() + PATIENCE
+        while not message.cancelled and time.monotonic() < end:
+            threading.Event().wait(0.01)
+        assert message.cancelled and not message.lease_lost
+        raise Retry(why="it was cancelled")
+
+    with Client(one.url, TOKEN) as client:
+        sent = client.enqueue("a", {})
+        worker.start()
+        assert begun.wait(PATIENCE)
+        assert client.cancel(sent.message_id).asked_to_stop == 1
+        assert client.wait(sent.message_id, timeout=60).only.state == "dismissed"
+        worker.end()
+
+
 def test_how_a_message_ends(node: StartNode) -> None:
     one = node(PULL)
     failed: List[Any] = []

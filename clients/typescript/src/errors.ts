@@ -156,6 +156,20 @@ export class LeaseLostError extends PostroomError {
 }
 
 /**
+ * The reason of a handler's `signal`: somebody cancelled the message. If the handler ends with an error, it is not tried
+ * again.
+ *
+ * ```ts
+ * if (signal.reason instanceof CancelledError) console.log("nobody needs this message any more");
+ * ```
+ */
+export class CancelledError extends PostroomError {
+  constructor() {
+    super("this message was cancelled; stop working on it");
+  }
+}
+
+/**
  * The reason of a handler's `signal`: the worker stops, and its grace is over.
  *
  * ```ts

@@ -25,6 +25,7 @@ export type { HeaderOf } from "./receive/verify.js";
 export { fetchHandler } from "./receive/fetch.js";
 export { nodeListener } from "./receive/node.js";
 export {
+  CancelledError,
   ConflictError,
   InvalidError,
   KeyTakenError,

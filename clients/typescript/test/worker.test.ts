@@ -4,6 +4,7 @@ import { describe, test, type TestContext } from "node:test";
 import { inspect } from "node:util";
 
 import {
+  CancelledError,
   InvalidError,
   LeaseLostError,
   Message,
@@ -278,6 +279,35 @@ describe("a worker", () => {
       items(got, "/ack").map((item) => item.answer),
       ["done"],
     );
+  });
+
+  test("a handler is told that its message was cancelled, and keeps the lease until it ends", async (t) => {
+    const { url, got, settled } = await queue(t, [message()], (one) =>
+      one.answer(200, {
+        results: one.body.items.map(({ lease }: { lease: string }) => ({
+          lease,
+          status: 200,
+          state: "leased",
+          askedToStop: true,
+        })),
+      }),
+    );
+    const [reasons, end] = [new Signal<unknown>(), new Signal()];
+    const { worker, errors, run } = start(t, url, { lease: 1 });
+    worker.handle("a", async (_, { signal }) => {
+      await new Promise((told) => signal.addEventListener("abort", told));
+      reasons.fire(signal.reason);
+      await end.times(1);
+      signal.throwIfAborted();
+    });
+    void run();
+    assert.ok((await reasons.times(1))[0] instanceof CancelledError);
+    await settled.times(3);
+    end.fire();
+    await worker.stop();
+    assert.ok(items(got, "/extend").length > 1);
+    assert.equal(items(got, "/abandon").length, 1);
+    assert.deepEqual(errors, []);
   });
 
   test("stop lets handlers finish, and gives back the rest", async (t) => {

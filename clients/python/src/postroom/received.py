@@ -45,9 +45,9 @@ class Message:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the handler should give up: the lease is lost, or the worker has to end. Look now and then.
+        """Whether the handler should give up: somebody cancelled the message, the lease is lost, or the worker has to end.
 
-        A node does not tell those who fetch messages that somebody cancelled one.
+        Look now and then. A cancel is noticed when the lease is renewed, after a third of its time.
         """
         return self._stop.cancelled or self._stop.lease_lost
 

@@ -11,6 +11,8 @@ export class Held {
   renewedAt: number;
   /** Whether its result is on the way, or it was given back: nothing else may settle it. */
   isSettling = false;
+  /** Whether somebody else has the message or will get it. */
+  isLost = false;
 
   constructor(
     readonly queue: Queue,
@@ -34,7 +36,7 @@ export class Held {
 
   /** Somebody else has the message or will get it. */
   lose(): void {
-    this.isSettling = true;
+    this.isLost = this.isSettling = true;
     this.abort(new LeaseLostError());
   }
 }

@@ -8,7 +8,7 @@ export type Item = { lease: string; leaseSeconds?: number; error?: string; delay
 /** What became of one. */
 export interface ItemResult {
   status: number;
-  error?: string;
+  askedToStop?: boolean;
 }
 
 /** Sends items, and returns their results in the same order. `text` is the body if the items are text already. */

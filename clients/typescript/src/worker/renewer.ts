@@ -1,3 +1,4 @@
+import { CancelledError } from "../errors.js";
 import type { Connection } from "../http/connection.js";
 import { itemsOf, type Item } from "./items.js";
 import type { Held } from "./held.js";
@@ -32,7 +33,7 @@ export class Renewer {
     if (this.#isRenewing) return;
     this.#isRenewing = true;
     const old = performance.now() - (this.settings.leaseSeconds * 1000) / 3;
-    const due = [...this.held].filter((one) => one.renewedAt <= old && !one.signal.aborted);
+    const due = [...this.held].filter((one) => one.renewedAt <= old && !one.isLost);
     try {
       for (const queue of this.settings.queues) {
         const ours = due.filter((one) => one.queue === queue);
@@ -55,6 +56,7 @@ export class Renewer {
       if (results[place]?.status === 200) {
         one.renewedAt = sent;
         one.until = sent + leaseSeconds * 1000;
+        if (results[place].askedToStop === true && !one.signal.aborted) one.abort(new CancelledError());
       } else if (results[place]?.status === 409 && !one.isSettling) {
         // A message that is being settled may be settled already; then its lease is gone, too.
         this.#lose(one);

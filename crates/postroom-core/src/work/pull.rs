@@ -160,9 +160,23 @@ impl<B: Backend> Pull<B> {
         self.queue.extend(&leases.collect::<Vec<_>>(), lease).await
     }
 
+    /// Returns for each whether its message was cancelled: then the work on it should stop.
+    pub async fn asked_to_stop(&self, tokens: &[LeaseToken]) -> Result<Vec<bool>> {
+        let stops = self.queue.stops().await?;
+        let is_meant = |token: &LeaseToken| {
+            stops.iter().any(|stop| stop.is_held && stop.seq == token.seq && stop.claim_no == token.claim_no)
+        };
+        Ok(tokens.iter().map(is_meant).collect())
+    }
+
     async fn end(&self, token: &LeaseToken, outcome: Outcome) -> Result<Option<State>> {
         match self.find(token).await? {
-            Found::Held(lease, record) => self.settle(lease, &record, outcome).await,
+            Found::Held(lease, record) => {
+                // What was cancelled is not tried again.
+                let is_cancelled = self.asked_to_stop(std::slice::from_ref(token)).await?.contains(&true);
+                let state = self.settle(lease, &record, outcome).await?;
+                Ok(state.map(|state| if is_cancelled { State::Dismissed } else { state }))
+            }
             Found::Done | Found::Lost => Ok(None),
         }
     }

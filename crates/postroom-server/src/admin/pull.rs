@@ -45,6 +45,9 @@ pub(crate) enum Verb {
 pub(crate) trait Counter: Send + Sync {
     fn claim<'a>(&'a self, request: &'a PullRequest) -> BoxFuture<'a, postroom::Result<Vec<Pulled>>>;
 
+    /// Whether the message was cancelled.
+    fn asked_to_stop<'a>(&'a self, token: &'a LeaseToken) -> BoxFuture<'a, postroom::Result<bool>>;
+
     /// The new state of the message; `None` if the lease is lost.
     fn settle<'a>(&'a self, token: &'a LeaseToken, verb: Verb) -> BoxFuture<'a, postroom::Result<Option<Stands>>>;
 
@@ -55,6 +58,10 @@ pub(crate) trait Counter: Send + Sync {
 impl<B: Backend> Counter for Pull<B> {
     fn claim<'a>(&'a self, request: &'a PullRequest) -> BoxFuture<'a, postroom::Result<Vec<Pulled>>> {
         Box::pin(self.claim(request))
+    }
+
+    fn asked_to_stop<'a>(&'a self, token: &'a LeaseToken) -> BoxFuture<'a, postroom::Result<bool>> {
+        Box::pin(async move { Ok(self.asked_to_stop(std::slice::from_ref(token)).await?.contains(&true)) })
     }
 
     fn settle<'a>(&'a self, token: &'a LeaseToken, verb: Verb) -> BoxFuture<'a, postroom::Result<Option<Stands>>> {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import NoAnswer, Refused
 from ..http.pool import Interrupt
@@ -26,6 +26,13 @@ class Settle:
     held: Held
     verb: str
     item: str = field(repr=False)
+
+
+class Result(NamedTuple):
+    """What became of one message."""
+
+    problem: Optional[Refused]
+    asked_to_stop: bool = False
 
 
 class Pull:
@@ -51,8 +58,8 @@ class Pull:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise NoAnswer("the answer is not that of a node") from None
 
-    def settle(self, queue: str, verb: str, items: Sequence[str]) -> List[Optional[Refused]]:
-        """Settles messages; for each what went wrong, or nothing."""
+    def settle(self, queue: str, verb: str, items: Sequence[str]) -> List[Result]:
+        """Settles messages, or extends their leases."""
         answer = self._session.send("POST", f"/v1/{queue}/{verb}", f'{{"items": [{", ".join(items)}]}}')
         told = parsed(answer)
         results = told.get("results") if isinstance(told, dict) else None
@@ -60,7 +67,10 @@ class Pull:
         statuses = [_status(each) for each in results or ()]
         if results is None or len(statuses) != len(items) or 0 in statuses:
             raise refusal(answer) if answer.status != 200 else NoAnswer("the answer is not that of a node")
-        return [None if status == 200 else refusal_of(status, each) for status, each in zip(statuses, results)]
+        return [
+            Result(None if status == 200 else refusal_of(status, each), each.get("askedToStop") is True)
+            for status, each in zip(statuses, results)
+        ]
 
 
 def _status(result: Any) -> int:

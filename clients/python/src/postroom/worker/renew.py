@@ -59,9 +59,10 @@ class Renewer(Background):
             log.warning("%d leases could not be renewed: %s", len(some), error)
             return False
         is_asked = True
-        for held, problem in zip(some, results):
+        for held, (problem, asked_to_stop) in zip(some, results):
             if problem is None:
                 held.until = until
+                held.stop.cancelled |= asked_to_stop
             elif problem.status < 500:
                 held.lose()
             else:

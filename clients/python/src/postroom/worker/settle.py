@@ -9,7 +9,7 @@ from typing import Dict, List, Optional
 
 from ..errors import NoAnswer, PostroomError, Refused
 from ..http.retry import Backoff
-from .api import Pull, Settle
+from .api import Pull, Result, Settle
 from .background import Background
 from .held import InProgress
 
@@ -82,12 +82,12 @@ class Settler(Background):
                 return settles
             if len(settles) > 1:
                 return [again for settle in settles for again in self._send(verb, [settle])]
-            results = [error]
+            results = [Result(error)]
         except NoAnswer as error:
             log.warning("%s; %d messages are settled again", error, len(settles))
             return settles
         again = []
-        for settle, problem in zip(settles, results):
+        for settle, (problem, _) in zip(settles, results):
             if problem is not None and problem.status >= 500:
                 again.append(settle)
                 continue

@@ -125,11 +125,15 @@ settles! {
 
 /// The result for one message.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Settled {
     lease: String,
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
+    /// Whether somebody cancelled the message while it is in progress.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    asked_to_stop: bool,
     #[serde(flatten)]
     refusal: Option<Refusal>,
 }
@@ -162,15 +166,22 @@ async fn settle<T: Item>(
 async fn settle_one(counter: &dyn Counter, lease: String, verb: Result<Verb, Refusal>) -> Settled {
     let stands = async {
         let token: LeaseToken = lease.parse()?;
-        let stands = counter.settle(&token, verb?).await?;
-        stands.ok_or_else(|| {
+        let stands = counter.settle(&token, verb?).await?.ok_or_else(|| {
             let error = "the lease is lost: it expired, or the message was already settled";
             Refusal::new(StatusCode::CONFLICT, error, "do nothing: the message is settled, or another client has it")
-        })
+        })?;
+        let asked_to_stop = stands == Stands::Leased && counter.asked_to_stop(&token).await?;
+        Ok::<_, Refusal>((stands, asked_to_stop))
     };
-    match stands.await {
-        Ok(stands) => Settled { lease, status: 200, state: Some(name(stands)), refusal: None },
-        Err(refusal) => Settled { lease, status: refusal.status(), state: None, refusal: Some(refusal) },
+    let stands = stands.await;
+    match stands {
+        Ok((stands, asked_to_stop)) => {
+            Settled { lease, status: 200, state: Some(name(stands)), asked_to_stop, refusal: None }
+        }
+        Err(refusal) => {
+            let (status, asked_to_stop) = (refusal.status(), false);
+            Settled { lease, status, state: None, asked_to_stop, refusal: Some(refusal) }
+        }
     }
 }
 
@@ -180,6 +191,7 @@ fn name(stands: Stands) -> &'static str {
         Stands::Leased => "leased",
         Stands::Dead => "dead",
         Stands::Expired => "expired",
+        Stands::Dismissed => "dismissed",
         _ => "waiting",
     }
 }

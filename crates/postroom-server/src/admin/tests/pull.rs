@@ -132,6 +132,26 @@ async fn what_was_fetched_is_settled_and_each_message_is_answered_on_its_own() {
 }
 
 #[tokio::test]
+async fn whoever_extends_the_lease_of_a_cancelled_message_is_told() {
+    let node = node();
+    for _ in 0..2 {
+        node.enqueue("order.placed", "{}").await;
+    }
+    let messages = node.fetch("outbox", &json!({})).await;
+    let extend =
+        async |at: usize| node.settle("extend", json!({ "lease": messages[at]["lease"], "leaseSeconds": 60 })).await.1;
+    let id = messages[0]["messageId"].as_str().unwrap();
+    let cancelled = node.post(&format!("/_rf/outbox/{id}/cancel"), &Value::Null).await.json();
+    assert_eq!(cancelled["askedToStop"], 1);
+    let (first, second) = (extend(0).await, extend(1).await);
+    assert_eq!((&first["state"], &first["askedToStop"]), (&json!("leased"), &json!(true)));
+    assert_eq!((&second["state"], &second["askedToStop"]), (&json!("leased"), &Value::Null));
+    let (_, told) = node.settle("abandon", json!({ "lease": messages[0]["lease"], "error": "it was cancelled" })).await;
+    assert_eq!(told["state"], "dismissed", "it is not tried again: {told}");
+    assert_eq!(node.outbox.queue().stats().await.unwrap().dismissed, 1);
+}
+
+#[tokio::test]
 async fn an_answer_is_no_larger_than_four_mebibytes() {
     let node = node();
     for _ in 0..6 {
