@@ -94,7 +94,9 @@ fn no_answer_contradicts_the_description(program: &str) {
     let desk = Desk::new();
     let (_up, node) = node(&desk, "[handlers.\"*\"]\npull = true\n");
     let mut described: Value = serde_json::from_str(OPENAPI).unwrap();
-    // No request waits for messages.
+    // No request waits for messages, or for one to be done.
+    let status = &mut described["paths"]["/v1/messages/{messageId}"]["get"]["parameters"];
+    assert_eq!(status.as_array_mut().unwrap().pop().unwrap()["name"], "wait");
     let claim = &mut described["components"]["schemas"]["Claim"]["properties"];
     claim.as_object_mut().unwrap().remove("waitSeconds").unwrap();
     // The node refuses a key that comes twice with different messages; a schema cannot describe that.

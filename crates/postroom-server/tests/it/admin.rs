@@ -116,7 +116,7 @@ fn a_configured_token_is_known_by_its_digest_and_none_is_printed() {
     let mut asked = Printed { address, path, token: "secret".into(), message: None };
     assert_eq!(asked.ask()["size"], 0);
     (asked.path, asked.message) = ("/v1/messages".into(), Some("{}".into()));
-    assert_eq!(asked.ask()["error"], "the token test may not do this");
+    assert_eq!(asked.ask()["detail"], "the token test may not do this");
     up.terminate();
     up.end();
     assert!(!up.rest_of_stderr().contains("Bearer"), "a token was printed");
@@ -141,7 +141,7 @@ fn a_token_is_made_used_and_revoked_without_a_restart() {
     desk.write("postroom.toml", &section(&"ab".repeat(32)));
     up.hang_up();
     up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
-    assert_eq!(asked.ask()["error"], "this request needs a valid token");
+    assert_eq!(asked.ask()["detail"], "this request needs a valid token");
 }
 
 #[test]
